@@ -1,0 +1,186 @@
+#include "base/clock.h"
+
+#include "base/check.h"
+#include "base/memory.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/prctl.h>
+
+/* The kernel wakes a sleeper this late at worst on an idle processor; the rest is spun. */
+enum { SPIN_NS = 30000 };
+
+enum clock_kind { CLOCK_KIND_REAL, CLOCK_KIND_SCALED, CLOCK_KIND_VIRTUAL };
+
+struct clock_waiter {
+    uint64_t deadline_ns;
+    struct clock_waiter *next;
+    bool woken;
+};
+
+struct clock {
+    enum clock_kind kind;
+    double scale;
+    uint64_t start_ns; /* scaled: the real time at which it showed 0 */
+
+    /* Virtual only, under the mutex. Time passes when `waiting` reaches `participants`. */
+    pthread_mutex_t mutex;
+    pthread_cond_t advanced;
+    _Atomic uint64_t now_ns;
+    unsigned participants;
+    unsigned waiting;
+    struct clock_waiter *waiters; /* not yet woken */
+};
+
+static struct clock real_clock = {.kind = CLOCK_KIND_REAL, .scale = 1};
+struct clock *const clock_real_pointer = &real_clock;
+
+struct clock *clock_real(void)
+{
+    return &real_clock;
+}
+
+static firn_rc clock_open(enum clock_kind kind, double scale, struct clock **clock)
+{
+    struct clock *made = memory_zalloc(1, sizeof(*made));
+    if (made == NULL)
+        return rc_raise(FIRN_E_NOMEM, "no memory for a clock");
+    made->kind = kind;
+    made->scale = scale;
+    made->start_ns = clock_now(&real_clock);
+    pthread_mutex_init(&made->mutex, NULL);
+    pthread_cond_init(&made->advanced, NULL);
+    *clock = made;
+    return FIRN_OK;
+}
+
+firn_rc clock_open_scaled(double scale, struct clock **clock)
+{
+    if (!(scale > 0) || isinf(scale))
+        return rc_raise(FIRN_E_INVALID, "a time scale must be a number above 0");
+    return clock_open(CLOCK_KIND_SCALED, scale, clock);
+}
+
+firn_rc clock_open_virtual(struct clock **clock)
+{
+    return clock_open(CLOCK_KIND_VIRTUAL, 0, clock);
+}
+
+void clock_close(struct clock *clock)
+{
+    if (clock == NULL || clock == &real_clock)
+        return;
+    ASSERT(clock->waiting == 0);
+    pthread_cond_destroy(&clock->advanced);
+    pthread_mutex_destroy(&clock->mutex);
+    memory_free(clock);
+}
+
+bool clock_is_virtual(const struct clock *clock)
+{
+    return clock->kind == CLOCK_KIND_VIRTUAL;
+}
+
+double clock_scale(const struct clock *clock)
+{
+    return clock->scale;
+}
+
+uint64_t clock_now_slow(struct clock *clock)
+{
+    if (clock->kind == CLOCK_KIND_VIRTUAL)
+        return atomic_load_explicit(&clock->now_ns, memory_order_acquire);
+    uint64_t elapsed_ns = clock_now(&real_clock) - clock->start_ns;
+    return (uint64_t)((double)elapsed_ns * clock->scale);
+}
+
+/* Jump to the earliest deadline and wake everybody it releases, if nobody is left working. */
+static void virtual_advance(struct clock *clock)
+{
+    if (clock->waiters == NULL || clock->waiting < clock->participants)
+        return;
+    uint64_t earliest = UINT64_MAX;
+    for (struct clock_waiter *w = clock->waiters; w != NULL; w = w->next)
+        if (w->deadline_ns < earliest)
+            earliest = w->deadline_ns;
+    atomic_store_explicit(&clock->now_ns, earliest, memory_order_release);
+    struct clock_waiter **link = &clock->waiters;
+    while (*link != NULL) {
+        struct clock_waiter *w = *link;
+        if (w->deadline_ns > earliest) {
+            link = &w->next;
+            continue;
+        }
+        /* Released threads count as working from now on, not from when they get to run. */
+        w->woken = true;
+        clock->waiting--;
+        *link = w->next;
+    }
+    pthread_cond_broadcast(&clock->advanced);
+}
+
+void clock_join(struct clock *clock)
+{
+    if (clock->kind != CLOCK_KIND_VIRTUAL)
+        return;
+    pthread_mutex_lock(&clock->mutex);
+    clock->participants++;
+    pthread_mutex_unlock(&clock->mutex);
+}
+
+void clock_leave(struct clock *clock)
+{
+    if (clock->kind != CLOCK_KIND_VIRTUAL)
+        return;
+    pthread_mutex_lock(&clock->mutex);
+    ASSERT(clock->participants > 0);
+    clock->participants--;
+    virtual_advance(clock);
+    pthread_mutex_unlock(&clock->mutex);
+}
+
+static void virtual_wait(struct clock *clock, uint64_t deadline_ns)
+{
+    pthread_mutex_lock(&clock->mutex);
+    if (atomic_load_explicit(&clock->now_ns, memory_order_relaxed) < deadline_ns) {
+        struct clock_waiter waiter = {.deadline_ns = deadline_ns, .next = clock->waiters};
+        clock->waiters = &waiter;
+        clock->waiting++;
+        virtual_advance(clock);
+        while (!waiter.woken)
+            pthread_cond_wait(&clock->advanced, &clock->mutex);
+    }
+    pthread_mutex_unlock(&clock->mutex);
+}
+
+/* The default timer slack of 50 us would round every short sleep up. */
+static void sharpen_timers(void)
+{
+    static _Thread_local bool done;
+    if (!done)
+        prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+    done = true;
+}
+
+void clock_wait_until(struct clock *clock, uint64_t deadline_ns)
+{
+    if (clock->kind == CLOCK_KIND_VIRTUAL) {
+        virtual_wait(clock, deadline_ns);
+        return;
+    }
+    if (clock_now(clock) >= deadline_ns)
+        return;
+    sharpen_timers();
+    uint64_t real_ns = (uint64_t)((double)deadline_ns / clock->scale) + clock->start_ns;
+    if (real_ns > SPIN_NS) {
+        uint64_t sleep_ns = real_ns - SPIN_NS;
+        struct timespec until = {.tv_sec = (time_t)(sleep_ns / NS_PER_S),
+                                 .tv_nsec = (long)(sleep_ns % NS_PER_S)};
+        while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) != 0)
+            ;
+    }
+    while (clock_now(clock) < deadline_ns)
+        sched_yield();
+}

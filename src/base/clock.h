@@ -1,0 +1,86 @@
+/*
+ * clock.h -- the time everybody above asks for: real, scaled or virtual.
+ *
+ * A real clock is CLOCK_MONOTONIC. A scaled clock runs `scale` times as fast, so that a modelled
+ * device's hour passes in minutes. A virtual clock stands still while anybody works and jumps to
+ * the next deadline when all its participants wait: a modelled day passes as fast as the processor
+ * allows, and what happens does not depend on how fast that is.
+ *
+ * A thread that waits on a virtual clock must have joined it, and a thread that has joined must not
+ * block on anything but the clock (or on locks whose holder does not wait for the clock).
+ */
+#ifndef FIRN_BASE_CLOCK_H
+#define FIRN_BASE_CLOCK_H
+
+#include "base/rc.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#define NS_PER_US UINT64_C(1000)
+#define NS_PER_MS UINT64_C(1000000)
+#define NS_PER_S  UINT64_C(1000000000)
+
+struct clock;
+
+/** @return the process's real clock: never closed, nothing to join. */
+struct clock *clock_real(void);
+
+/**
+ * Make a clock that runs `scale` times as fast as the real one, from 0.
+ *
+ * @param scale  above 0; 10 lets ten seconds pass in one
+ * @param clock  set on success; give it back with clock_close
+ * @return FIRN_OK, FIRN_E_INVALID (scale), FIRN_E_NOMEM
+ */
+firn_rc clock_open_scaled(double scale, struct clock **clock);
+
+/**
+ * Make a virtual clock that stands at 0.
+ *
+ * @param clock  set on success; give it back with clock_close
+ * @return FIRN_OK, FIRN_E_NOMEM
+ */
+firn_rc clock_open_virtual(struct clock **clock);
+
+/** Free a clock; the real one and NULL are left alone. No thread may use it any more. */
+void clock_close(struct clock *clock);
+
+/** Is time made up, so that results must not be compared with the wall? */
+bool clock_is_virtual(const struct clock *clock);
+
+/** @return how many times as fast as the wall it runs; 1 for the real clock, 0 for a virtual one.
+ */
+double clock_scale(const struct clock *clock);
+
+/** clock_now() for the clocks that are not real. */
+uint64_t clock_now_slow(struct clock *clock);
+
+/** True for the pointer that clock_real() returns; lets clock_now() stay inline. */
+extern struct clock *const clock_real_pointer;
+
+/** @return nanoseconds since some fixed instant; never goes back. Any thread, joined or not. */
+static inline uint64_t clock_now(struct clock *clock)
+{
+    if (__builtin_expect(clock != clock_real_pointer, 0))
+        return clock_now_slow(clock);
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+/** Count the calling thread among those whose waiting lets virtual time pass. Others: no effect. */
+void clock_join(struct clock *clock);
+
+/** Count the calling thread no longer. Call it before blocking elsewhere and before ending. */
+void clock_leave(struct clock *clock);
+
+/**
+ * Wait until the clock shows deadline_ns. Returns at once when it already does. On a real or scaled
+ * clock the thread sleeps and spins for the last microseconds, so that the wait ends within a few
+ * microseconds of the deadline on an idle processor.
+ */
+void clock_wait_until(struct clock *clock, uint64_t deadline_ns);
+
+#endif

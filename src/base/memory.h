@@ -1,0 +1,38 @@
+/*
+ * memory.h -- allocation through one seam, so that a test can make the k-th one fail.
+ *
+ * Memory comes and goes in pairs: what memory_* returns goes back with memory_free.
+ */
+#ifndef FIRN_BASE_MEMORY_H
+#define FIRN_BASE_MEMORY_H
+
+#include <stddef.h>
+
+/** @return size_bytes of uninitialised memory, or NULL; FIRN's callers turn NULL into FIRN_E_NOMEM.
+ */
+void *memory_alloc(size_t size_bytes);
+
+/** @return count zeroed elements of size_bytes each, or NULL (also when the product overflows). */
+void *memory_zalloc(size_t count, size_t size_bytes);
+
+/** @return the block resized to size_bytes (it may have moved), or NULL, the old block untouched.
+ */
+void *memory_realloc(void *memory, size_t size_bytes);
+
+/** @return size_bytes aligned to alignment_bytes (a power of two, at least 8), or NULL. */
+void *memory_alloc_aligned(size_t size_bytes, size_t alignment_bytes);
+
+/** Give memory back; NULL is allowed. */
+void memory_free(void *memory);
+
+/** @return a copy of the string to be freed with memory_free, or NULL. */
+char *memory_copy_text(const char *text);
+
+/**
+ * For tests: let the next allocations succeed and the one after them fail, once; process-wide.
+ *
+ * @param successes  how many allocations succeed first; negative switches failing off
+ */
+void memory_fail_after(long successes);
+
+#endif

@@ -1,0 +1,42 @@
+/*
+ * series.h -- a run's intervals kept as columns, small enough for ten hours of seconds.
+ */
+#ifndef FIRN_BENCH_SERIES_H
+#define FIRN_BENCH_SERIES_H
+
+#include "bench/meter.h"
+
+/** Buckets of a kept interval histogram: four for each power of two of nanoseconds. */
+enum { SERIES_BUCKETS_PER_OCTAVE = 4, SERIES_BUCKETS = 43 * SERIES_BUCKETS_PER_OCTAVE };
+
+/** One kind's columns; each array has series->count elements. Times in ns. */
+struct series_kind {
+    uint64_t *operations;
+    uint64_t *bytes;
+    double *mean_ns;
+    uint64_t *p50_ns, *p95_ns, *p99_ns, *p999_ns, *max_ns; /* 0 where nothing completed */
+    uint64_t *schedule_p99_ns; /* open loop: of response_ns; NULL in a closed loop */
+    uint32_t **histogram; /* pairs (bucket, count) of the buckets in use, ended by UINT32_MAX */
+};
+
+struct series {
+    unsigned count, capacity;
+    unsigned kind_count;
+    uint64_t interval_ns; /* as planned */
+    uint64_t *start_ns, *length_ns;
+    uint64_t *silence_start_ns, *silence_ns, *silent_ns;
+    struct series_kind kinds[METER_KINDS_MAX];
+};
+
+firn_rc series_open(unsigned kind_count, uint64_t interval_ns, bool open_loop,
+                    struct series **series);
+void series_close(struct series *series);
+
+/** Append an interval of a meter with the same kinds. FIRN_E_NOMEM leaves the series as it was. */
+firn_rc series_append(struct series *series, const struct meter_interval *interval);
+
+/** @return operations of all kinds but `except` (pass UINT_MAX for none) a second, in interval i.
+ */
+double series_rate(const struct series *series, unsigned interval, unsigned except);
+
+#endif

@@ -1,0 +1,52 @@
+# Sourced by tests in bash: counts in TAP, a scratch directory that goes at the end.
+#
+#   check NAME COMMAND...            passes when the command succeeds
+#   check_fails STATUS TEXT NAME COMMAND...
+#                                    passes when it exits with STATUS and says TEXT (an extended
+#                                    regular expression) on standard error
+#   done_testing                     the plan and the exit status; call it last
+#
+# $FIRN is the command under test, $scratch the directory.
+set -u
+FIRN=${FIRN:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/build/firn}
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/firn-test.XXXXXX")
+trap 'rm -rf "$scratch"' EXIT
+test_number=0
+test_failures=0
+
+report_check() { # passed? name log
+    test_number=$((test_number + 1))
+    if [ "$1" = 0 ]; then
+        echo "ok $test_number - $2"
+    else
+        test_failures=$((test_failures + 1))
+        echo "not ok $test_number - $2"
+        sed 's/^/# /' "$3" | head -40
+    fi
+}
+
+check() {
+    local name=$1
+    shift
+    "$@" > "$scratch/.log" 2>&1
+    report_check $? "$name" "$scratch/.log"
+}
+
+check_fails() {
+    local status=$1 text=$2 name=$3 got
+    shift 3
+    "$@" > "$scratch/.out" 2> "$scratch/.log"
+    got=$?
+    if [ "$got" = "$status" ] && grep -qE -- "$text" "$scratch/.log"; then
+        report_check 0 "$name"
+    else
+        echo "(exit status $got instead of $status, or no match for: $text)" >> "$scratch/.log"
+        report_check 1 "$name" "$scratch/.log"
+    fi
+}
+
+done_testing() {
+    echo "1..$test_number"
+    [ "$test_failures" = 0 ]
+    exit
+}
