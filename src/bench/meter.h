@@ -80,6 +80,7 @@ const struct meter_interval *meter_tick(struct meter *meter);
 /** @return everything since meter_start up to the last tick, as one interval; for the reporter. */
 const struct meter_interval *meter_total(const struct meter *meter);
 
+/** The kinds of operation the meter was opened with, and their names (owned by the meter). */
 unsigned meter_kind_count(const struct meter *meter);
 const char *meter_kind_name(const struct meter *meter, unsigned kind);
 

@@ -28,8 +28,10 @@ struct series {
     struct series_kind kinds[METER_KINDS_MAX];
 };
 
+/** Make an empty series. Errors: FIRN_E_NOMEM. */
 firn_rc series_open(unsigned kind_count, uint64_t interval_ns, bool open_loop,
                     struct series **series);
+/** Free a series; NULL is allowed. */
 void series_close(struct series *series);
 
 /** Append an interval of a meter with the same kinds. FIRN_E_NOMEM leaves the series as it was. */

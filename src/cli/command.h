@@ -14,6 +14,7 @@ enum command_exit {
 /** One subcommand: argv[0] is its name. */
 typedef int command_function(int argc, char **argv);
 
+/** The subcommands, as the table in main.c names them; each is in the file of its name. */
 int command_fileio(int argc, char **argv);
 int command_report(int argc, char **argv);
 int command_device(int argc, char **argv);

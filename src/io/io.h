@@ -156,6 +156,7 @@ bool io_file_is_direct(const struct io_file *file);
  * when buffered. */
 uint32_t io_file_alignment(const struct io_file *file);
 
+/** Tell the length of a file, as the last completed write or size change left it. */
 firn_rc io_file_size(struct io_file *file, uint64_t *size_bytes);
 
 /** Set the length: cut off, or grown with bytes that read as zero. Not durable before io_sync. */
@@ -189,6 +190,8 @@ firn_rc io_sync_directory(struct io_system *system, const char *path);
  * returning other than FIRN_OK. */
 typedef firn_rc io_list_function(const char *name, void *context);
 
+/** Call a function for each entry of a directory. @return FIRN_OK, what the function returned,
+ * FIRN_E_NOT_FOUND, ... */
 firn_rc io_list(struct io_system *system, const char *path, io_list_function *function,
                 void *context);
 
