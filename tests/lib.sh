@@ -26,22 +26,23 @@ report_check() { # passed? name log
 }
 
 check() {
-    local name=$1
+    # The command may be a shell function with variables of its own, so ours are named apart.
+    local check_name=$1
     shift
     "$@" > "$scratch/.log" 2>&1
-    report_check $? "$name" "$scratch/.log"
+    report_check $? "$check_name" "$scratch/.log"
 }
 
 check_fails() {
-    local status=$1 text=$2 name=$3 got
+    local check_status=$1 check_text=$2 check_name=$3 check_got
     shift 3
     "$@" > "$scratch/.out" 2> "$scratch/.log"
-    got=$?
-    if [ "$got" = "$status" ] && grep -qE -- "$text" "$scratch/.log"; then
-        report_check 0 "$name"
+    check_got=$?
+    if [ "$check_got" = "$check_status" ] && grep -qE -- "$check_text" "$scratch/.log"; then
+        report_check 0 "$check_name"
     else
-        echo "(exit status $got instead of $status, or no match for: $text)" >> "$scratch/.log"
-        report_check 1 "$name" "$scratch/.log"
+        echo "(exit status $check_got instead of $check_status, or no match for: $check_text)" >> "$scratch/.log"
+        report_check 1 "$check_name" "$scratch/.log"
     fi
 }
 
