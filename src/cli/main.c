@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 struct command {
     const char *name;
@@ -15,23 +14,6 @@ struct command {
 static const struct command commands[] = {
     {NULL, NULL, NULL},
 };
-
-int command_fail(const char *name)
-{
-    fprintf(stderr, "firn %s: %s\n", name, firn_error_text());
-    return COMMAND_FAILED;
-}
-
-int command_usage(const char *name)
-{
-    fprintf(stderr, "firn %s: %s\nTry 'firn %s --help'.\n", name, firn_error_text(), name);
-    return COMMAND_USAGE;
-}
-
-int command_is_terminal(void)
-{
-    return isatty(STDOUT_FILENO);
-}
 
 static void print_help(FILE *out)
 {
