@@ -3,9 +3,11 @@
  *
  * A command lays down its options once, as struct option_spec; each is bound to a field of the
  * command's configuration struct by offset. `--name=value`, `--name value` and, for flags, `--name`
- * and `--name=on|off` are understood, wherever they stand among the positional words.
+ * and `--name=on|off` are understood, wherever they stand among the positional words; an alias of
+ * one letter is a short option (`-o FILE`). Of equal options the last counts; `--` ends them.
+ * Names must be whole: an abbreviation that a script uses today would be ambiguous tomorrow.
  * Unknown options and values out of range are refused with one sentence and exit status 2.
- * Scanning is done by getopt_long (glibc).
+ * Scanning is done by getopt_long (glibc), whose state is the process's: one thread parses.
  */
 #ifndef FIRN_CLI_OPTIONS_H
 #define FIRN_CLI_OPTIONS_H
@@ -37,9 +39,11 @@ struct option_spec {
     const char *value_name;     /* "N", "SIZE"; what --help shows */
     const char *const *choices; /* ends with NULL */
     double min, max; /* bounds of counts, numbers, sizes (bytes) and durations (ns); both 0: none */
-    const char *help;     /* one or more sentences; the default is added by --help */
-    const char *alias_of; /* another spelling: parsed as that option; shown under "also accepted" */
-    bool ignored_value;   /* an alias whose value has no meaning any more (sysbench --rand-init) */
+    const char *help; /* one or more sentences; the default is added by --help */
+    /* Another spelling: parsed as that option; shown under "also accepted", one letter beside it.
+     */
+    const char *alias_of;
+    bool ignored_value; /* an alias whose value has no meaning any more (sysbench --rand-init) */
 };
 
 struct option_table {
