@@ -304,6 +304,15 @@ firn_rc io_queue_submit(struct io_queue *queue, struct io_request *const *reques
 unsigned io_queue_reap(struct io_queue *queue, unsigned min_count, unsigned max_count,
                        struct io_request **requests);
 
+/**
+ * io_queue_reap that waits no longer than until a time: for a caller that has more to submit then.
+ *
+ * @param deadline_ns  of the system's clock; UINT64_MAX for none
+ * @return how many were stored; fewer than min_count, perhaps 0, at the deadline
+ */
+unsigned io_queue_reap_until(struct io_queue *queue, unsigned min_count, unsigned max_count,
+                             uint64_t deadline_ns, struct io_request **requests);
+
 /** @return requests taken and not yet handed back. */
 unsigned io_queue_pending(const struct io_queue *queue);
 

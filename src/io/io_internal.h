@@ -59,10 +59,11 @@ struct io_driver_ops {
        was not taken is offered again after the next reap. */
     int (*queue_submit)(struct io_driver_queue *queue, struct io_request *const *requests,
                         unsigned count);
-    /* Store completed requests, their result set, waiting until there are min_count; min_count is
-       never above what is under way, and max_count is at least 1. */
+    /* Store completed requests, their result set, waiting until there are min_count, or until
+       deadline_ns of the driver's clock (UINT64_MAX: without limit); min_count is never above what
+       is under way, and max_count is at least 1. */
     int (*queue_reap)(struct io_driver_queue *queue, unsigned min_count, unsigned max_count,
-                      struct io_request **requests);
+                      uint64_t deadline_ns, struct io_request **requests);
 };
 
 /** The first member of every driver. */
@@ -110,7 +111,7 @@ struct posix_queue_ops {
     int (*queue_submit)(struct io_driver_queue *queue, struct io_request *const *requests,
                         unsigned count);
     int (*queue_reap)(struct io_driver_queue *queue, unsigned min_count, unsigned max_count,
-                      struct io_request **requests);
+                      uint64_t deadline_ns, struct io_request **requests);
 };
 extern const struct posix_queue_ops uring_queue_ops;
 extern const struct posix_queue_ops libaio_queue_ops;
