@@ -37,6 +37,17 @@ void histogram_reset(struct histogram *histogram)
         store(&histogram->buckets[i], 0);
 }
 
+void histogram_clear(struct histogram *histogram)
+{
+    unsigned last = histogram_bucket(load(&histogram->max));
+    for (unsigned i = histogram_bucket(load(&histogram->min)); i <= last; i++)
+        store(&histogram->buckets[i], 0);
+    store(&histogram->count, 0);
+    store(&histogram->sum, 0);
+    store(&histogram->min, UINT64_MAX);
+    store(&histogram->max, 0);
+}
+
 void histogram_record_shared(struct histogram *histogram, uint64_t value)
 {
     atomic_fetch_add_explicit(&histogram->buckets[histogram_bucket(value)], 1,
@@ -59,7 +70,8 @@ void histogram_merge(struct histogram *into, const struct histogram *from)
         store(&into->min, load(&from->min));
     if (load(&from->max) > load(&into->max))
         store(&into->max, load(&from->max));
-    for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++) {
+    unsigned last = histogram_bucket(load(&from->max));
+    for (unsigned i = histogram_bucket(load(&from->min)); i <= last; i++) {
         uint64_t added = load(&from->buckets[i]);
         if (added != 0)
             store(&into->buckets[i], load(&into->buckets[i]) + added);

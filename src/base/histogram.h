@@ -68,6 +68,9 @@ static inline void histogram_record(struct histogram *histogram, uint64_t value)
 /** Record a value into a histogram that any number of threads record into. */
 void histogram_record_shared(struct histogram *histogram, uint64_t value);
 
+/** Empty a histogram that has been in use; costs the buckets between minimum and maximum only. */
+void histogram_clear(struct histogram *histogram);
+
 /** Add everything in `from` to `into`. Only one thread may write `into`. */
 void histogram_merge(struct histogram *into, const struct histogram *from);
 

@@ -11,16 +11,29 @@
 #define FIRN_BENCH_JUDGE_H
 
 #include "base/rc.h"
+#include "bench/series.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+/** What a meter must list for judge: the shortest stall is four times as long. */
+#define JUDGE_SILENCE_MIN_NS (25 * NS_PER_MS)
+
 /** One interval of the judged rate. */
 struct judge_sample {
     uint64_t start_ns, length_ns;
     double operations;
-    uint64_t silence_start_ns, silence_ns; /* as in struct meter_interval */
+    uint64_t silence_start_ns, silence_ns; /* the longest, as in struct meter_interval */
+};
+
+/** A run to be judged. */
+struct judge_input {
+    const struct judge_sample *samples; /* ascending, without gaps */
+    unsigned count;
+    const struct meter_silence *silences; /* all of at least JUDGE_SILENCE_MIN_NS, by start; the one
+                                             the run ends in may be missing */
+    unsigned silence_count;
 };
 
 enum judge_kind { JUDGE_STALL, JUDGE_SLOWDOWN };
@@ -30,7 +43,8 @@ struct judge_event {
     enum judge_kind kind;
     uint64_t start_ns;
     uint64_t length_ns;
-    double rate_share; /* rate in it as a share of the median; 0 for a stall */
+    double rate_share; /* rate outside stalls, as a share of what was usual around it; 0 in a stall
+                        */
 };
 
 /** Events of one kind that come at equal distances. */
@@ -60,14 +74,24 @@ struct judgement {
 };
 
 /**
- * Judge a run.
+ * Judge a run. src/bench/README.md says by which rules, and how far they are to be trusted.
  *
- * @param samples    the intervals, ascending, without gaps
- * @param count      how many; with fewer than 3 nothing but rates and silences is judged
- * @param judgement  filled; give it back with judge_free
+ * @param input      borrowed for the call; with fewer than 3 samples nothing but rates and silences
+ *                   is judged
+ * @param judgement  filled on success; give it back with judge_free
  * @return FIRN_OK, FIRN_E_NOMEM
  */
-firn_rc judge(const struct judge_sample *samples, unsigned count, struct judgement *judgement);
+firn_rc judge(const struct judge_input *input, struct judgement *judgement);
+
+/**
+ * Judge the run that a series holds.
+ *
+ * @param except  a kind that does not count into the rate (its completions do end silences), such
+ *                as sync; UINT_MAX for none
+ */
+firn_rc judge_series(const struct series *series, unsigned except, struct judgement *judgement);
+
+/** Free what judge has filled in; a zeroed judgement is allowed. */
 void judge_free(struct judgement *judgement);
 
 /**

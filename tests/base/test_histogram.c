@@ -84,6 +84,24 @@ static void merging_equals_recording_together(void **state)
     assert_memory_equal(&parts[0], &whole, sizeof(whole));
 }
 
+static void a_cleared_histogram_is_as_new(void **state)
+{
+    (void)state;
+    static struct histogram fresh;
+    struct rng rng;
+    rng_init(&rng, 4);
+    histogram_reset(&fresh);
+    histogram_reset(&histogram);
+    histogram_clear(&histogram);
+    assert_memory_equal(&histogram, &fresh, sizeof(fresh));
+    for (int i = 0; i < 1000; i++)
+        histogram_record(&histogram, rng_next(&rng) >> rng_below(&rng, 64));
+    histogram_record(&histogram, 0);
+    histogram_record(&histogram, UINT64_MAX);
+    histogram_clear(&histogram);
+    assert_memory_equal(&histogram, &fresh, sizeof(fresh));
+}
+
 static void an_empty_histogram_has_no_percentile(void **state)
 {
     (void)state;
@@ -99,6 +117,7 @@ int main(void)
         cmocka_unit_test(buckets_are_contiguous),
         cmocka_unit_test(percentiles_are_within_the_stated_error),
         cmocka_unit_test(merging_equals_recording_together),
+        cmocka_unit_test(a_cleared_histogram_is_as_new),
         cmocka_unit_test(an_empty_histogram_has_no_percentile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
