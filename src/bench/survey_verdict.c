@@ -1,0 +1,363 @@
+#include "base/units.h"
+#include "bench/survey.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Where the verdict draws its lines. A sync is judged by what stands behind it: a protected cache
+   answers in tens of microseconds, flash without one in milliseconds, a disk in turns. */
+static const double SYNC_IMPOSSIBLE_US = 5; /* less than a command takes to reach any device */
+static const double SYNC_CACHED_US = 50;    /* faster than flash can be programmed */
+static const double SYNC_GOOD_US = 500;
+static const double SYNC_FAIR_US = 5000;
+static const double DISK_TURN_US = 2000; /* half a turn at 15,000 rpm */
+static const double COMMITS_WANTED = 10000;
+static const double READS_GOOD_PER_S = 20000;
+static const double READS_FAIR_PER_S = 2000;
+static const double SATURATED_SHARE = 0.9;   /* of the best rate */
+static const double STEADY_VARIATION = 0.15; /* of a rate that is called steady */
+static const double FALLEN_SHARE = 0.75;     /* end against start */
+static const double IDLE_MIN_PERCENT = 7;
+static const double STEAL_MAX_PERCENT = 5;
+
+static const unsigned DEPTHS[] = {1, 2, 4, 8, 16, 32, 64, 128};
+
+/** Two small texts for a sentence's numbers. */
+typedef char number_text[UNITS_TEXT_BYTES];
+
+__attribute__((format(printf, 4, 5))) static void say(struct survey_verdict *verdict,
+                                                      enum survey_severity severity,
+                                                      const char *topic, const char *format, ...)
+{
+    if (verdict->count == SURVEY_LINES_MAX)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    verdict->lines[verdict->count].severity = severity;
+    verdict->lines[verdict->count].topic = topic;
+    vsnprintf(verdict->lines[verdict->count].text, sizeof(verdict->lines[0].text), format,
+              arguments);
+    va_end(arguments);
+    verdict->count++;
+}
+
+const struct survey_outcome *survey_find(const struct survey_findings *findings,
+                                         enum survey_work work, unsigned x)
+{
+    for (unsigned i = 0; i < findings->count; i++) {
+        const struct survey_phase *phase = &findings->phases[i];
+        if (phase->work != work || !findings->outcomes[i].measured)
+            continue;
+        if (phase->group == NULL)
+            return &findings->outcomes[i];
+        bool by_depth = work == SURVEY_READ_DEPTH || work == SURVEY_WRITE_DEPTH;
+        if (x == (by_depth ? phase->depth : phase->threads))
+            return &findings->outcomes[i];
+    }
+    return NULL;
+}
+
+static const char *us_text(double us, number_text text)
+{
+    return units_format_duration(us * 1000, text);
+}
+
+static void judge_commits(const struct survey_findings *findings, struct survey_verdict *verdict)
+{
+    number_text rate, each, high, grow;
+    const struct survey_outcome *redo = survey_find(findings, SURVEY_OVERWRITE, 0);
+    const struct survey_outcome *append = survey_find(findings, SURVEY_APPEND, 0);
+    if (redo == NULL || redo->sync.per_s <= 0)
+        return;
+    char group[160];
+    double needed = ceil(COMMITS_WANTED / redo->sync.per_s);
+    if (needed <= 1)
+        snprintf(group, sizeof(group), "10 k commits/s need no group commit");
+    else
+        snprintf(group, sizeof(group),
+                 "for 10 k commits/s a group commit must take %.0f along with each sync", needed);
+    char growing[96] = "";
+    if (append != NULL)
+        snprintf(growing, sizeof(growing), " (%s/s into a growing file, as a binary log's)",
+                 units_format_count(append->sync.per_s, grow));
+    say(verdict, SURVEY_TELLS, "commits",
+        "One thread that syncs each commit makes %s/s%s: %s each, the sync's p99 %s; %s.",
+        units_format_count(redo->sync.per_s, rate), growing, us_text(1e6 / redo->sync.per_s, each),
+        us_text(redo->sync.p99_us, high), group);
+}
+
+static void judge_many_syncs(const struct survey_findings *findings, struct survey_verdict *verdict)
+{
+    number_text rate;
+    const struct survey_outcome *redo = survey_find(findings, SURVEY_OVERWRITE, 0);
+    const struct survey_outcome *many = survey_find(findings, SURVEY_SYNC_MANY, 0);
+    if (redo == NULL || many == NULL || redo->sync.per_s <= 0)
+        return;
+    double ratio = many->sync.per_s / redo->sync.per_s;
+    const char *meaning =
+        ratio < 1.5 ? "syncs queue up: a second log on this device takes its syncs from the first"
+        : ratio < 4 ? "syncs overlap in part: two logs on this device slow each other a little"
+                    : "syncs overlap well: several logs may share this device";
+    say(verdict, SURVEY_TELLS, "many syncs",
+        "8 threads over 8 files reach %s syncs/s, %.2g times one thread's: %s.",
+        units_format_count(many->sync.per_s, rate), ratio, meaning);
+}
+
+/** How a rate grows with depth. */
+struct growth {
+    const struct survey_rate *one, *best, *saturated;
+    unsigned best_depth, saturated_depth;
+};
+
+static bool find_growth(const struct survey_findings *findings, enum survey_work work,
+                        struct growth *growth)
+{
+    const struct survey_rate *rates[sizeof(DEPTHS) / sizeof(DEPTHS[0])] = {NULL};
+    *growth = (struct growth){0};
+    for (size_t i = 0; i < sizeof(DEPTHS) / sizeof(DEPTHS[0]); i++) {
+        const struct survey_outcome *outcome = survey_find(findings, work, DEPTHS[i]);
+        if (outcome == NULL)
+            continue;
+        rates[i] = work == SURVEY_READ_DEPTH ? &outcome->read : &outcome->write;
+        if (growth->best == NULL || rates[i]->per_s > growth->best->per_s) {
+            growth->best = rates[i];
+            growth->best_depth = DEPTHS[i];
+        }
+    }
+    growth->one = rates[0];
+    if (growth->one == NULL || growth->best->per_s <= 0)
+        return false;
+    for (size_t i = 0; growth->saturated == NULL; i++)
+        if (rates[i] != NULL && rates[i]->per_s >= SATURATED_SHARE * growth->best->per_s) {
+            growth->saturated = rates[i];
+            growth->saturated_depth = DEPTHS[i];
+        }
+    return true;
+}
+
+static void judge_growth(const struct survey_findings *findings, enum survey_work work,
+                         const char *topic, const char *noun, struct survey_verdict *verdict)
+{
+    number_text one, each, best, high;
+    struct growth growth;
+    if (!find_growth(findings, work, &growth))
+        return;
+    units_format_count(growth.one->per_s, one);
+    us_text(growth.one->p50_us, each);
+    units_format_count(growth.saturated->per_s, best);
+    us_text(growth.saturated->p99_us, high);
+    if (growth.saturated_depth == 1)
+        say(verdict, SURVEY_TELLS, topic,
+            "One %s at a time already gives all: %s/s, %s each (median); depth only adds waiting.",
+            noun, one, each);
+    else if (growth.saturated_depth == DEPTHS[sizeof(DEPTHS) / sizeof(DEPTHS[0]) - 1])
+        say(verdict, SURVEY_TELLS, topic,
+            "One %s at a time: %s/s, %s each (median); still rising at depth %u: %s/s, p99 %s.",
+            noun, one, each, growth.saturated_depth, best, high);
+    else
+        say(verdict, SURVEY_TELLS, topic,
+            "One %s at a time: %s/s, %s each (median); %.2g times that from depth %u on (%s/s, p99 "
+            "%s), and more depth only adds waiting.",
+            noun, one, each, growth.saturated->per_s / growth.one->per_s, growth.saturated_depth,
+            best, high);
+}
+
+static void judge_sequential(const struct survey_findings *findings, struct survey_verdict *verdict)
+{
+    number_text read_text, write_text;
+    struct growth growth;
+    const struct survey_outcome *read = survey_find(findings, SURVEY_SEQ_READ, 0);
+    const struct survey_outcome *write = survey_find(findings, SURVEY_SEQ_WRITE, 0);
+    if (read == NULL || write == NULL)
+        return;
+    units_format_size(read->read.bytes_per_s, read_text);
+    units_format_size(write->write.bytes_per_s, write_text);
+    if (!find_growth(findings, SURVEY_READ_DEPTH, &growth)) {
+        say(verdict, SURVEY_TELLS, "sequential", "Reads run at %s/s, writes at %s/s.", read_text,
+            write_text);
+        return;
+    }
+    double ratio = read->read.bytes_per_s / growth.best->bytes_per_s;
+    say(verdict, SURVEY_TELLS, "sequential",
+        "Reads run at %s/s, writes at %s/s; reading in order is %.2g times as fast as random pages "
+        "at their best: %s.",
+        read_text, write_text, ratio,
+        ratio >= 3 ? "scans in order and read-ahead pay" : "deep queues do as well as order");
+}
+
+static void judge_mixed(const struct survey_findings *findings, struct survey_verdict *verdict)
+{
+    number_text reads, writes, read_high, write_high;
+    const struct survey_outcome *mixed = survey_find(findings, SURVEY_MIXED, 0);
+    if (mixed == NULL)
+        return;
+    say(verdict, SURVEY_TELLS, "mixed",
+        "16 threads, 3 reads to 2 writes, a sync every 100: %s reads/s (p99 %s) beside %s writes/s "
+        "(p99 %s).",
+        units_format_count(mixed->read.per_s, reads), us_text(mixed->read.p99_us, read_high),
+        units_format_count(mixed->write.per_s, writes), us_text(mixed->write.p99_us, write_high));
+}
+
+static double phase_seconds(const struct survey_findings *findings, enum survey_work work)
+{
+    for (unsigned i = 0; i < findings->count; i++)
+        if (findings->phases[i].work == work)
+            return (double)findings->phases[i].time_ns / 1e9;
+    return 0;
+}
+
+static void judge_steadiness(const struct survey_findings *findings, struct survey_verdict *verdict)
+{
+    number_text rate, start, end, time;
+    const struct survey_outcome *steady = survey_find(findings, SURVEY_STEADY, 0);
+    if (steady == NULL)
+        return;
+    units_format_duration(phase_seconds(findings, SURVEY_STEADY) * 1e9, time);
+    units_format_count(steady->write.per_s, rate);
+    units_format_count(steady->start_rate, start);
+    units_format_count(steady->end_rate, end);
+    if (steady->stalled_s > 0 || steady->slowed_s > 0)
+        say(verdict, SURVEY_WARNS, "steadiness", "Random writes for %s, %s/s on average. %s", time,
+            rate, steady->judgement_text);
+    if (steady->end_rate < FALLEN_SHARE * steady->start_rate)
+        say(verdict, SURVEY_WARNS, "steadiness",
+            "Random writes fell from %s/s to %s/s within %s: a cache or write buffer filled up. "
+            "Count on the lower rate, and run longer (--time) to see where it ends.",
+            start, end, time);
+    else if (steady->stalled_s > 0 || steady->slowed_s > 0)
+        return;
+    else if (steady->relative_variation > STEADY_VARIATION)
+        say(verdict, SURVEY_TELLS, "steadiness",
+            "Random writes for %s: %s/s without a stall, but the rate wavers by %.0f %%.", time,
+            rate, 100 * steady->relative_variation);
+    else
+        say(verdict, SURVEY_TELLS, "steadiness",
+            "Random writes for %s: a steady %s/s (variation %.0f %%), no stall, no slowdown.", time,
+            rate, 100 * steady->relative_variation);
+}
+
+static void judge_use(const struct survey_findings *findings, struct survey_verdict *verdict)
+{
+    const struct survey_outcome *redo = survey_find(findings, SURVEY_OVERWRITE, 0);
+    const struct survey_outcome *steady = survey_find(findings, SURVEY_STEADY, 0);
+    struct growth growth;
+    if (redo != NULL && redo->sync.per_s > 0) {
+        double each_us = 1e6 / redo->sync.per_s;
+        const char *stalls = steady != NULL && steady->stalled_s > 0
+                                 ? " Its stalls will be every commit's stalls."
+                                 : "";
+        say(verdict, SURVEY_TELLS, "redo, binary log", "%s%s",
+            each_us <= SYNC_GOOD_US   ? "Well suited."
+            : each_us <= SYNC_FAIR_US ? "Suited, with group commit."
+                                      : "Poorly suited: a controller with a protected cache, or a "
+                                        "drive with power-loss protection, is what commits need.",
+            stalls);
+    }
+    if (find_growth(findings, SURVEY_READ_DEPTH, &growth))
+        say(verdict, SURVEY_TELLS, "data files", "%s",
+            growth.best->per_s >= READS_GOOD_PER_S
+                ? "Well suited, also to data much larger than memory."
+            : growth.best->per_s >= READS_FAIR_PER_S
+                ? "Suited, if most page reads are found in the buffer pool."
+                : "Poorly suited to random reads: the working set must fit the buffer pool, or the "
+                  "data belong on flash.");
+}
+
+/* Virtual disks say that they rotate, whatever they lie on. */
+static bool is_virtual(const struct host_machine *machine)
+{
+    return machine->virtualization[0] != '\0' && strcmp(machine->virtualization, "none") != 0;
+}
+
+/* What makes syncs look better than they are. */
+static void warn_of_syncs(const struct survey_findings *findings, struct survey_verdict *verdict)
+{
+    number_text each;
+    const struct host_machine *machine = findings->machine;
+    const struct survey_outcome *redo = survey_find(findings, SURVEY_OVERWRITE, 0);
+    if (redo == NULL || redo->sync.per_s <= 0)
+        return;
+    us_text(redo->sync.p50_us, each);
+    if (strcmp(machine->file_system, "tmpfs") == 0 || strcmp(machine->file_system, "ramfs") == 0)
+        say(verdict, SURVEY_WARNS, "durability",
+            "The files lie in memory (%s): this is no disk, and nothing survives a power cut.",
+            machine->file_system);
+    else if (strstr(machine->mount_options, "nobarrier") != NULL ||
+             strstr(machine->mount_options, "barrier=0") != NULL)
+        say(verdict, SURVEY_WARNS, "durability",
+            "The file system is mounted without barriers: syncs do not empty the drive's cache. "
+            "Unless that cache is protected, a power cut loses commits and breaks pages.");
+    else if (redo->sync.p50_us < SYNC_IMPOSSIBLE_US)
+        say(verdict, SURVEY_WARNS, "durability",
+            "A sync takes %s, less than any device needs to be told: something acknowledges before "
+            "the bytes are safe. Do not trust commits on it.",
+            each);
+    else if (redo->sync.p50_us < SYNC_CACHED_US)
+        say(verdict, SURVEY_WARNS, "durability",
+            "A sync takes %s, faster than flash is written: a cache answers. Make sure that it "
+            "survives a power cut (battery, capacitors).",
+            each);
+    else if (machine->device_rotational && !is_virtual(machine) && redo->sync.p50_us < DISK_TURN_US)
+        say(verdict, SURVEY_WARNS, "durability",
+            "A sync takes %s on what the system calls a rotating disk, less than half a turn: a "
+            "cache answers. Make sure that it survives a power cut (battery, capacitors).",
+            each);
+}
+
+static void warn_of_machine(const struct survey_findings *findings, struct survey_verdict *verdict)
+{
+    number_text size;
+    const struct host_machine *machine = findings->machine;
+    double steal = 0;
+    double idle_min = 100;
+    const char *busiest = "";
+    for (unsigned i = 0; i < findings->count; i++) {
+        if (!findings->outcomes[i].measured)
+            continue;
+        steal = fmax(steal, findings->outcomes[i].cpu_steal_percent);
+        if (findings->outcomes[i].cpu_idle_percent < idle_min) {
+            idle_min = findings->outcomes[i].cpu_idle_percent;
+            busiest = findings->phases[i].name;
+        }
+    }
+    units_format_size((double)findings->size_bytes, size);
+    if (!findings->direct)
+        say(verdict, SURVEY_WARNS, "page cache",
+            "Direct I/O is refused here, so the page cache took part: reads may never have reached "
+            "the device. Use --size of at least twice the memory.");
+    if (is_virtual(machine))
+        say(verdict, SURVEY_WARNS, "virtual machine",
+            "Under %s neither the host's cache nor its other guests can be seen: %s may lie in the "
+            "host's memory. Repeat at another hour, and with a larger --size.",
+            machine->virtualization, size);
+    if (steal > STEAL_MAX_PERCENT)
+        say(verdict, SURVEY_WARNS, "processors",
+            "Up to %.0f %% of processor time went to other guests: latencies contain that waiting.",
+            steal);
+    if (idle_min < IDLE_MIN_PERCENT)
+        say(verdict, SURVEY_WARNS, "processors",
+            "The processors were busy in \"%s\": that rate may be theirs and not the device's.",
+            busiest);
+}
+
+void survey_judge(const struct survey_findings *findings, struct survey_verdict *verdict)
+{
+    verdict->count = 0;
+    judge_use(findings, verdict);
+    judge_commits(findings, verdict);
+    judge_many_syncs(findings, verdict);
+    judge_growth(findings, SURVEY_READ_DEPTH, "random reads", "read", verdict);
+    judge_growth(findings, SURVEY_WRITE_DEPTH, "random writes", "write", verdict);
+    judge_sequential(findings, verdict);
+    judge_mixed(findings, verdict);
+    judge_steadiness(findings, verdict);
+    if (findings->model != NULL) {
+        say(verdict, SURVEY_WARNS, "modelled",
+            "These are the figures of the model %s, not of this machine's disk.", findings->model);
+        return;
+    }
+    warn_of_syncs(findings, verdict);
+    warn_of_machine(findings, verdict);
+}
