@@ -87,16 +87,17 @@ struct clock *io_system_clock(const struct io_system *system);
 /* ---- Counters -----------------------------------------------------------------------------------
  */
 
-/** What a class of files has cost so far. Times in ns, from submission to completion. */
+/** What a class of files has cost so far. Times in ns, from submission to completion, of requests
+ * that succeeded. */
 struct io_counters {
-    uint64_t reads; /* requests of callers */
+    uint64_t reads; /* callers' requests that succeeded */
     uint64_t writes;
     uint64_t syncs;
     uint64_t bytes_read;
     uint64_t bytes_written;
     uint64_t merged;    /* requests that travelled inside another one's system request */
     uint64_t continued; /* transfers that came back short and were continued */
-    uint64_t failed;
+    uint64_t failed;    /* callers' requests that did not succeed, of any kind */
     struct histogram read_ns;
     struct histogram write_ns;
     struct histogram sync_ns;
@@ -252,11 +253,14 @@ struct io_request {
     uint64_t submit_ns; /* io_system_clock time at io_queue_submit ... */
     uint64_t done_ns;   /* ... and when it was found complete */
 
-    struct io_request *next; /* below: the queue's and the driver's */
+    struct io_request *next;    /* below: the queue's and the driver's */
+    struct io_request *members; /* the callers' requests that a merged one carries, or NULL */
     void *handle;
-    struct iovec *vectors;
+    struct iovec
+        *vectors; /* what is left to move, at offset; drivers look at these, not at buffer */
     uint32_t vector_count;
-    int64_t result; /* bytes moved, or a negative errno */
+    uint32_t retries; /* in a row without a byte moved */
+    int64_t result;   /* bytes moved, or a negative errno */
     struct iovec vector;
 };
 
@@ -268,7 +272,7 @@ struct io_queue_options {
 struct io_queue;
 
 /**
- * Open a queue for the calling thread; only the thread that uses it may submit and reap.
+ * Open a queue for the calling thread, which alone may submit to, reap from and close it.
  *
  * @param queue  set on success; give it back with io_queue_close
  * @return FIRN_OK, FIRN_E_NOMEM, FIRN_E_INVALID (depth), FIRN_E_IO

@@ -18,8 +18,8 @@ struct io_driver_queue;
 /** What a driver says of a file it has opened. */
 struct io_handle_info {
     void *handle;       /* the driver's own; goes into request->handle */
-    uint32_t alignment; /* 1 when the page cache is used */
-    bool direct;
+    uint32_t alignment; /* a power of two; 1 when the page cache is used */
+    bool direct; /* false although IO_OPEN_DIRECT was asked for: refused, and io.c warns of it */
 };
 
 /**
@@ -49,14 +49,17 @@ struct io_driver_ops {
     int (*lock)(struct io_driver *driver, const char *path, void **lock, long *holder);
     void (*unlock)(struct io_driver *driver, void *lock);
 
-    /* Carry out one request now, on request->handle. Returns bytes moved, 0 for syncs. */
+    /* Carry out one request now: its vectors at its offset, on request->handle. Returns bytes
+       moved, 0 for syncs. */
     int64_t (*execute)(struct io_driver *driver, const struct io_request *request);
 
     int (*queue_open)(struct io_driver *driver, unsigned depth, struct io_driver_queue **queue);
     void (*queue_close)(struct io_driver_queue *queue); /* nothing is under way */
     /* Start requests; returns how many were taken, from the front. The queue above never lets more
        than `depth` be under way. Fewer than count only if the kernel is short of something: what
-       was not taken is offered again after the next reap. */
+       was not taken is offered again after the next reap. A negative errno takes none and fails
+       them all. While it has a request, a driver may use its next and result, and nothing else may
+       have changed when it gives it back (a decorator restores what it replaced, but handle). */
     int (*queue_submit)(struct io_driver_queue *queue, struct io_request *const *requests,
                         unsigned count);
     /* Store completed requests, their result set, waiting until there are min_count, or until
@@ -88,35 +91,12 @@ struct io_driver *io_system_driver(struct io_system *system);
 /** Put a decorator made around io_system_driver() in its place. No file or queue may be open. */
 void io_system_set_driver(struct io_system *system, struct io_driver *driver);
 
-/* ---- Real files: posix.c serves paths and single requests, the backends add their queues
- * ---------- */
-
-/** A real file's handle. */
-struct posix_handle {
-    int fd;
-};
-
 /** Make the driver of real files with a backend that is known to work. @return NULL without memory.
  */
 struct io_driver *posix_driver_create(enum io_backend backend, struct clock *clock);
 
 /** Does a backend work here? @return 0, or a negative errno that says why not. */
 int posix_backend_probe(enum io_backend backend);
-
-/** The queue part of a backend; posix.c builds each backend's io_driver_ops from it. */
-struct posix_queue_ops {
-    int (*probe)(void);
-    int (*queue_open)(struct io_driver *driver, unsigned depth, struct io_driver_queue **queue);
-    void (*queue_close)(struct io_driver_queue *queue);
-    int (*queue_submit)(struct io_driver_queue *queue, struct io_request *const *requests,
-                        unsigned count);
-    int (*queue_reap)(struct io_driver_queue *queue, unsigned min_count, unsigned max_count,
-                      uint64_t deadline_ns, struct io_request **requests);
-};
-extern const struct posix_queue_ops uring_queue_ops;
-extern const struct posix_queue_ops libaio_queue_ops;
-extern const struct posix_queue_ops threads_queue_ops;
-extern const struct posix_queue_ops null_queue_ops;
 
 /** The directory part of a path. @return length of it within path, 0 for none ("."). */
 size_t path_directory_length(const char *path);

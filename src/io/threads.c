@@ -1,0 +1,207 @@
+/*
+ * threads.c -- queues by a pool of threads that block in preadv, pwritev and fsync.
+ *
+ * Each queue has its own pool, so nobody waits for another queue's slow request. Threads are
+ * started as requests find no idle one, at most the depth or THREADS_MAX of them.
+ */
+#include "base/check.h"
+#include "base/memory.h"
+#include "io/posix_internal.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+
+enum {
+    THREADS_MAX = 64, /* a disk has hardly more to do at once; the rest waits in the queue */
+    THREAD_STACK_BYTES = 256 << 10,
+};
+
+struct threads_queue {
+    struct io_driver_queue base;
+    struct clock *clock;
+    unsigned threads_max;
+    pthread_mutex_t mutex; /* protects what follows; nothing else is locked meanwhile */
+    pthread_cond_t work;   /* there is something to do, or it is time to end */
+    pthread_cond_t reaped; /* `done` has grown to done_wanted */
+    struct io_request *first;
+    struct io_request *last;
+    struct io_request *done;
+    struct io_request *done_last;
+    unsigned done_count;
+    unsigned done_wanted; /* what the reaper waits for; UINT32_MAX while it does not */
+    unsigned idle;        /* threads that wait for work */
+    unsigned threads;
+    bool ending;
+    pthread_t ids[THREADS_MAX];
+};
+
+static int threads_probe(void)
+{
+    return 0;
+}
+
+static void append(struct io_request **first, struct io_request **last, struct io_request *request)
+{
+    request->next = NULL;
+    if (*first == NULL)
+        *first = request;
+    else
+        (*last)->next = request;
+    *last = request;
+}
+
+static void *thread_main(void *argument)
+{
+    struct threads_queue *queue = argument;
+    pthread_mutex_lock(&queue->mutex);
+    while (true) {
+        while (queue->first == NULL && !queue->ending) {
+            queue->idle++;
+            pthread_cond_wait(&queue->work, &queue->mutex);
+            queue->idle--;
+        }
+        if (queue->first == NULL)
+            break;
+        struct io_request *request = queue->first;
+        queue->first = request->next;
+        pthread_mutex_unlock(&queue->mutex);
+        request->result = posix_execute(request);
+        pthread_mutex_lock(&queue->mutex);
+        append(&queue->done, &queue->done_last, request);
+        if (++queue->done_count == queue->done_wanted)
+            pthread_cond_signal(&queue->reaped);
+    }
+    pthread_mutex_unlock(&queue->mutex);
+    return NULL;
+}
+
+static int threads_queue_open(struct io_driver *driver, unsigned depth,
+                              struct io_driver_queue **queue)
+{
+    struct threads_queue *made = memory_zalloc(1, sizeof(*made));
+    if (made == NULL)
+        return -ENOMEM;
+    made->base.ops = driver->ops;
+    made->clock = driver->clock;
+    made->threads_max = depth < THREADS_MAX ? depth : THREADS_MAX;
+    made->done_wanted = UINT32_MAX;
+    pthread_mutex_init(&made->mutex, NULL);
+    pthread_cond_init(&made->work, NULL);
+    pthread_cond_init(&made->reaped, NULL);
+    *queue = &made->base;
+    return 0;
+}
+
+static void threads_queue_close(struct io_driver_queue *base)
+{
+    struct threads_queue *queue = (struct threads_queue *)base;
+    pthread_mutex_lock(&queue->mutex);
+    ASSERT(queue->first == NULL && queue->done == NULL);
+    queue->ending = true;
+    pthread_cond_broadcast(&queue->work);
+    pthread_mutex_unlock(&queue->mutex);
+    for (unsigned i = 0; i < queue->threads; i++)
+        pthread_join(queue->ids[i], NULL);
+    pthread_cond_destroy(&queue->reaped);
+    pthread_cond_destroy(&queue->work);
+    pthread_mutex_destroy(&queue->mutex);
+    memory_free(queue);
+}
+
+/* Signals are for the threads of whoever uses us. */
+static bool start_thread(struct threads_queue *queue)
+{
+    sigset_t all;
+    sigset_t before;
+    pthread_attr_t attributes;
+    sigfillset(&all);
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, THREAD_STACK_BYTES);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&queue->ids[queue->threads], &attributes, thread_main, queue);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    if (error != 0)
+        return false;
+    queue->threads++;
+    return true;
+}
+
+static int threads_queue_submit(struct io_driver_queue *base, struct io_request *const *requests,
+                                unsigned count)
+{
+    struct threads_queue *queue = (struct threads_queue *)base;
+    pthread_mutex_lock(&queue->mutex);
+    /* An idle thread that was woken for an earlier request still counts as idle until it runs; more
+       threads than that are started only when requests outnumber the idle ones. */
+    unsigned waiting = count;
+    for (const struct io_request *r = queue->first; r != NULL; r = r->next)
+        waiting++;
+    for (unsigned i = queue->idle; i < waiting && queue->threads < queue->threads_max; i++)
+        if (!start_thread(queue))
+            break;
+    if (queue->threads == 0) {
+        pthread_mutex_unlock(&queue->mutex);
+        requests[0]->result = posix_execute(requests[0]); /* no thread is to be had: do it here */
+        pthread_mutex_lock(&queue->mutex);
+        append(&queue->done, &queue->done_last, requests[0]);
+        queue->done_count++;
+        pthread_mutex_unlock(&queue->mutex);
+        return 1;
+    }
+    for (unsigned i = 0; i < count; i++)
+        append(&queue->first, &queue->last, requests[i]);
+    if (count == 1)
+        pthread_cond_signal(&queue->work);
+    else
+        pthread_cond_broadcast(&queue->work);
+    pthread_mutex_unlock(&queue->mutex);
+    return (int)count;
+}
+
+static void wait_for_done(struct threads_queue *queue, unsigned count, uint64_t deadline_ns)
+{
+    struct timespec limit;
+    struct timespec until;
+    if (queue->done_count >= count)
+        return;
+    bool limited = posix_wait_limit(queue->clock, deadline_ns, &limit);
+    if (limited) {
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        uint64_t nanoseconds = (uint64_t)until.tv_nsec + (uint64_t)limit.tv_nsec;
+        until.tv_sec += limit.tv_sec + (time_t)(nanoseconds / NS_PER_S);
+        until.tv_nsec = (long)(nanoseconds % NS_PER_S);
+    }
+    queue->done_wanted = count;
+    int error = 0;
+    while (queue->done_count < count && error == 0)
+        error = limited
+                    ? pthread_cond_clockwait(&queue->reaped, &queue->mutex, CLOCK_MONOTONIC, &until)
+                    : pthread_cond_wait(&queue->reaped, &queue->mutex);
+    queue->done_wanted = UINT32_MAX;
+}
+
+static int threads_queue_reap(struct io_driver_queue *base, unsigned min_count, unsigned max_count,
+                              uint64_t deadline_ns, struct io_request **requests)
+{
+    struct threads_queue *queue = (struct threads_queue *)base;
+    unsigned count = 0;
+    pthread_mutex_lock(&queue->mutex);
+    wait_for_done(queue, min_count, deadline_ns);
+    while (count < max_count && queue->done != NULL) {
+        requests[count++] = queue->done;
+        queue->done = queue->done->next;
+    }
+    queue->done_count -= count;
+    pthread_mutex_unlock(&queue->mutex);
+    return (int)count;
+}
+
+const struct posix_queue_ops threads_queue_ops = {
+    .probe = threads_probe,
+    .queue_open = threads_queue_open,
+    .queue_close = threads_queue_close,
+    .queue_submit = threads_queue_submit,
+    .queue_reap = threads_queue_reap,
+};
