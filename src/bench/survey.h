@@ -8,8 +8,8 @@
 #ifndef FIRN_BENCH_SURVEY_H
 #define FIRN_BENCH_SURVEY_H
 
+#include "bench/fileio.h"
 #include "bench/host.h"
-#include "bench/judge.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,6 +56,28 @@ struct survey_phase {
  */
 unsigned survey_plan(uint64_t time_ns, struct survey_phase phases[SURVEY_PHASES_MAX]);
 
+/** What all phases of a survey have in common. */
+struct survey_target {
+    const char *log_directory;  /* files that grow, of log_bytes */
+    const char *data_directory; /* the others, of data_bytes in data_files files */
+    uint64_t log_bytes, data_bytes, data_files;
+    int io_backend;     /* enum io_backend */
+    const char *device; /* a model, or NULL; see fileio_config */
+    double time_scale;
+    uint64_t seed; /* of the random blocks; not 0 */
+};
+
+/** Set a configuration to what fileio_prepare and fileio_cleanup need for the survey's files.
+ *
+ * @param log  the log file rather than the data files
+ */
+void survey_config_files(const struct survey_target *target, bool log,
+                         struct fileio_config *config);
+
+/** Set a configuration to what a phase does. */
+void survey_config_phase(const struct survey_target *target, const struct survey_phase *phase,
+                         struct fileio_config *config);
+
 /** One kind of operation in a phase; all 0 where it does not occur. */
 struct survey_rate {
     double per_s;
@@ -73,8 +95,11 @@ struct survey_outcome {
     double start_rate, end_rate; /* median operations/s in the first and the last quarter */
     double cpu_idle_percent;     /* of all processors; iowait counts as idle */
     double cpu_steal_percent;
-    const char *judgement_text; /* sentences; borrowed */
+    char judgement_text[1024]; /* sentences */
 };
+
+/** Take from a fileio run what the summary and the verdict need. FIRN_E_NOMEM. */
+firn_rc survey_take(const struct fileio_outcome *run, struct survey_outcome *outcome);
 
 /** Everything the verdict looks at. */
 struct survey_findings {
@@ -97,7 +122,7 @@ struct survey_verdict {
     struct {
         enum survey_severity severity;
         const char *topic; /* one or two words: "commits", "random reads" */
-        char text[480];
+        char text[1400];
     } lines[SURVEY_LINES_MAX];
 };
 

@@ -166,38 +166,14 @@ static void judge_growth(const struct survey_findings *findings, enum survey_wor
 
 static void judge_sequential(const struct survey_findings *findings, struct survey_verdict *verdict)
 {
-    number_text read_text, write_text;
     struct growth growth;
     const struct survey_outcome *read = survey_find(findings, SURVEY_SEQ_READ, 0);
-    const struct survey_outcome *write = survey_find(findings, SURVEY_SEQ_WRITE, 0);
-    if (read == NULL || write == NULL)
+    if (read == NULL || !find_growth(findings, SURVEY_READ_DEPTH, &growth))
         return;
-    units_format_size(read->read.bytes_per_s, read_text);
-    units_format_size(write->write.bytes_per_s, write_text);
-    if (!find_growth(findings, SURVEY_READ_DEPTH, &growth)) {
-        say(verdict, SURVEY_TELLS, "sequential", "Reads run at %s/s, writes at %s/s.", read_text,
-            write_text);
-        return;
-    }
     double ratio = read->read.bytes_per_s / growth.best->bytes_per_s;
-    say(verdict, SURVEY_TELLS, "sequential",
-        "Reads run at %s/s, writes at %s/s; reading in order is %.2g times as fast as random pages "
-        "at their best: %s.",
-        read_text, write_text, ratio,
-        ratio >= 3 ? "scans in order and read-ahead pay" : "deep queues do as well as order");
-}
-
-static void judge_mixed(const struct survey_findings *findings, struct survey_verdict *verdict)
-{
-    number_text reads, writes, read_high, write_high;
-    const struct survey_outcome *mixed = survey_find(findings, SURVEY_MIXED, 0);
-    if (mixed == NULL)
-        return;
-    say(verdict, SURVEY_TELLS, "mixed",
-        "16 threads, 3 reads to 2 writes, a sync every 100: %s reads/s (p99 %s) beside %s writes/s "
-        "(p99 %s).",
-        units_format_count(mixed->read.per_s, reads), us_text(mixed->read.p99_us, read_high),
-        units_format_count(mixed->write.per_s, writes), us_text(mixed->write.p99_us, write_high));
+    say(verdict, SURVEY_TELLS, "scans",
+        "Reading in order is %.2g times as fast as random pages at their best: %s.", ratio,
+        ratio >= 3 ? "order on disk and read-ahead pay" : "deep queues do as well as order");
 }
 
 static double phase_seconds(const struct survey_findings *findings, enum survey_work work)
@@ -351,7 +327,6 @@ void survey_judge(const struct survey_findings *findings, struct survey_verdict 
     judge_growth(findings, SURVEY_READ_DEPTH, "random reads", "read", verdict);
     judge_growth(findings, SURVEY_WRITE_DEPTH, "random writes", "write", verdict);
     judge_sequential(findings, verdict);
-    judge_mixed(findings, verdict);
     judge_steadiness(findings, verdict);
     if (findings->model != NULL) {
         say(verdict, SURVEY_WARNS, "modelled",

@@ -1,15 +1,12 @@
 #include "base/units.h"
 #include "cli/options_internal.h"
+#include "cli/terminal.h"
 
+#include <stdarg.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 enum {
     HELP_COLUMN = 30, /* where explanations begin */
-    WIDTH_DEFAULT = 80,
-    WIDTH_MIN = 60,
-    WIDTH_MAX = 100,
     TEXT_BYTES = 2048,
 };
 
@@ -32,39 +29,6 @@ static void text_add(struct text *text, const char *format, ...)
         text->length += (size_t)added;
     if (text->length >= TEXT_BYTES)
         text->length = TEXT_BYTES - 1;
-}
-
-static int help_width(FILE *out)
-{
-    struct winsize size;
-    int width = WIDTH_DEFAULT;
-    if (isatty(fileno(out)) && ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col != 0)
-        width = size.ws_col;
-    return width < WIDTH_MIN ? WIDTH_MIN : width > WIDTH_MAX ? WIDTH_MAX : width;
-}
-
-/* Write words up to the width. `column` is where the cursor stands; a newline in the text begins a
-   line. */
-static void print_wrapped(FILE *out, const char *text, int column, int indent, int width)
-{
-    fprintf(out, "%*s", indent - column, "");
-    column = indent;
-    while (*text != '\0') {
-        int length = (int)strcspn(text, " \n");
-        if (column > indent && column + 1 + length > width) {
-            fprintf(out, "\n%*s", indent, "");
-            column = indent;
-        }
-        if (length != 0)
-            column += fprintf(out, "%s%.*s", column > indent ? " " : "", length, text);
-        text += length;
-        if (*text == '\n') {
-            fprintf(out, "\n%*s", text[1] == '\n' ? 0 : indent, "");
-            column = indent;
-        }
-        text += *text != '\0';
-    }
-    fputc('\n', out);
 }
 
 /* The left side: "-o, --output=FILE" */
@@ -144,7 +108,7 @@ static void print_option(FILE *out, const struct option_table *table,
         fputc('\n', out);
         column = 0;
     }
-    print_wrapped(out, right.bytes, column, HELP_COLUMN, width);
+    terminal_wrap(out, right.bytes, column, HELP_COLUMN, width);
 }
 
 static void print_alias(FILE *out, const struct option_spec *spec, int width)
@@ -161,7 +125,7 @@ static void print_alias(FILE *out, const struct option_spec *spec, int width)
         text_add(&right, "without effect");
     else
         text_add(&right, "as --%s", spec->alias_of);
-    print_wrapped(out, right.bytes, column, HELP_COLUMN, width);
+    terminal_wrap(out, right.bytes, column, HELP_COLUMN, width);
 }
 
 static void print_aliases(FILE *out, const struct option_table *table, int width)
@@ -181,11 +145,11 @@ void options_help(const struct option_table *table, FILE *out)
 {
     static const struct option_spec help = {
         .name = "help", .type = OPTION_TEXT, .help = "This text."};
-    int width = help_width(out);
+    int width = terminal_text_width(out);
     fprintf(out, "Usage: %s\n", table->usage);
     if (table->intro != NULL) {
         fputc('\n', out);
-        print_wrapped(out, table->intro, 0, 0, width);
+        terminal_wrap(out, table->intro, 0, 0, width);
     }
     if (table->options[0].type != OPTION_SECTION)
         fputs("\nOptions:\n", out);

@@ -2,12 +2,9 @@
 
 #include "base/clock.h"
 #include "base/units.h"
+#include "cli/terminal.h"
 
-#include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
-
-enum { WIDTH_DEFAULT = 80 };
 
 static const uint64_t QUIET_NS = 2 * NS_PER_S;     /* short work needs no progress */
 static const uint64_t REDRAW_NS = 200 * NS_PER_MS; /* faster is not read, only costs */
@@ -77,14 +74,6 @@ char *progress_format(const struct progress *progress, double done, uint64_t now
     return text;
 }
 
-static size_t terminal_width(FILE *out)
-{
-    struct winsize size;
-    if (ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col != 0)
-        return size.ws_col;
-    return WIDTH_DEFAULT;
-}
-
 void progress_update(struct progress *progress, double done)
 {
     char text[PROGRESS_TEXT_BYTES];
@@ -93,7 +82,7 @@ void progress_update(struct progress *progress, double done)
     uint64_t now_ns = clock_now(clock_real());
     if (!progress_is_due(progress, done, now_ns))
         return;
-    progress_format(progress, done, now_ns, terminal_width(progress->out), text);
+    progress_format(progress, done, now_ns, (size_t)terminal_width(progress->out), text);
     fprintf(progress->out, "\r%s\033[K", text);
     fflush(progress->out);
     progress->drawn = true;

@@ -188,7 +188,7 @@ static void a_good_ssd_is_praised_without_a_warning(void **state)
     says("random reads", "One read at a time: 11.1 k/s, 90 us each (median); 14 times that from "
                          "depth 16 on (156 k/s");
     says("steadiness", "variation 4 %), no stall, no slowdown");
-    says("sequential", "deep queues do as well as order");
+    says("scans", "deep queues do as well as order");
     assert_int_equal(warnings(), 0);
 }
 
@@ -204,8 +204,8 @@ static void a_bare_disk_needs_groups_and_order(void **state)
     says("commits", "must take 84 along with each sync");
     says("many syncs", "syncs queue up");
     says("random reads", "One read at a time already gives all: 83.3/s");
-    says("sequential", "92 times as fast as random pages at their best: scans in order and "
-                       "read-ahead pay");
+    says("scans", "92 times as fast as random pages at their best: order on disk and "
+                  "read-ahead pay");
     assert_int_equal(warnings(), 0);
 }
 
@@ -243,7 +243,7 @@ static void stalls_and_a_fallen_rate_are_warned_of(void **state)
     make_device(&good_ssd);
     struct survey_outcome *steady = outcome_of(SURVEY_STEADY);
     steady->stalled_s = 8;
-    steady->judgement_text = "2 stalls, 4.01 s each, every 10 s.";
+    strcpy(steady->judgement_text, "2 stalls, 4.01 s each, every 10 s.");
     survey_judge(&device.findings, &verdict);
     says("steadiness", "2 stalls, 4.01 s each, every 10 s.");
     says("redo, binary log", "Its stalls will be every commit's stalls.");
