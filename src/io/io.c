@@ -341,7 +341,7 @@ static int grow_by_writing(struct io_file *file, uint64_t old_bytes, uint64_t ne
 firn_rc io_file_allocate(struct io_file *file, uint64_t offset, uint64_t size_bytes)
 {
     struct io_driver *driver = file->system->driver;
-    uint64_t old_bytes;
+    uint64_t old_bytes = 0;
     FIRN_TRY(io_file_size(file, &old_bytes));
     int error = EFBIG;
     if (size_bytes <= INT64_MAX && offset <= INT64_MAX - size_bytes) {
