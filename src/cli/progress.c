@@ -27,12 +27,10 @@ void progress_label(struct progress *progress, const char *label)
     progress->drawn_ns = 0;
 }
 
-/* From the mean rate so far, but for planned time. */
+/* From the mean rate so far. */
 static double left_ns(const struct progress *progress, double done, uint64_t now_ns)
 {
     double elapsed_ns = (double)(now_ns - progress->start_ns);
-    if (progress->unit == PROGRESS_TIME)
-        return progress->total > done ? progress->total - done : 0;
     return done > 0 && progress->total > done ? elapsed_ns * (progress->total - done) / done : 0;
 }
 

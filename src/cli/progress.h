@@ -16,7 +16,7 @@
 enum progress_unit {
     PROGRESS_BYTES, /* 412 MiB/s */
     PROGRESS_COUNT, /* 94.8 k/s */
-    PROGRESS_TIME,  /* planned ns: no rate, and what is left is known rather than estimated */
+    PROGRESS_SHARE, /* shares of a plan: no rate */
 };
 
 struct progress {
