@@ -239,7 +239,7 @@ static unsigned request_execute(struct io_request *request)
     return continued;
 }
 
-static firn_rc execute_one(struct io_request *request)
+firn_rc io_execute(struct io_request *request)
 {
     struct io_system *system = request->file->system;
     struct clock *clock = system->driver->clock;
@@ -263,7 +263,7 @@ firn_rc io_read(struct io_file *file, void *buffer, size_t size_bytes, uint64_t 
                                  .size_bytes = (uint32_t)size_bytes,
                                  .buffer = buffer,
                                  .offset = offset};
-    return execute_one(&request);
+    return io_execute(&request);
 }
 
 firn_rc io_write(struct io_file *file, const void *buffer, size_t size_bytes, uint64_t offset)
@@ -276,7 +276,7 @@ firn_rc io_write(struct io_file *file, const void *buffer, size_t size_bytes, ui
                                  .size_bytes = (uint32_t)size_bytes,
                                  .buffer = (void *)(uintptr_t)buffer,
                                  .offset = offset};
-    return execute_one(&request);
+    return io_execute(&request);
 }
 
 firn_rc io_sync(struct io_file *file, enum io_sync_kind kind)
@@ -285,7 +285,7 @@ firn_rc io_sync(struct io_file *file, enum io_sync_kind kind)
         .file = file,
         .op = kind == IO_SYNC_ALL ? IO_OP_SYNC_ALL : IO_OP_SYNC_DATA,
     };
-    return execute_one(&request);
+    return io_execute(&request);
 }
 
 /* ---- Allocation ---------------------------------------------------------------------------------

@@ -320,6 +320,14 @@ unsigned io_queue_reap_until(struct io_queue *queue, unsigned min_count, unsigne
 /** @return requests taken and not yet handed back. */
 unsigned io_queue_pending(const struct io_queue *queue);
 
+/**
+ * Carry out one request in the calling thread, as io_read, io_write and io_sync do, for a caller
+ * that wants its times. The second part of the request is filled.
+ *
+ * @return request->rc, with the error text kept
+ */
+firn_rc io_execute(struct io_request *request);
+
 /** Keep the failure of a request that came back as the thread's error text: "cannot read 16384
  * bytes at offset ...". @return request->rc */
 firn_rc io_request_raise(const struct io_request *request);
