@@ -144,6 +144,7 @@ struct runner_worker {
     uint64_t measure_ns;  /* what starts earlier is warm-up */
     uint64_t deadline_ns; /* nothing begins from here on */
     bool plain;           /* closed loop without a limit of events */
+    bool arrived;         /* at runner_ready */
     bool has_arrival;     /* an arrival was claimed whose time has not come */
     uint64_t arrival_ns;
     unsigned number;
@@ -163,6 +164,12 @@ unsigned runner_worker_number(const struct runner_worker *worker);
  * FIRN_OK
  */
 bool runner_ready(struct runner_worker *worker, uint64_t *now_ns);
+
+/** @return whether the run is to end before its time: a worker failed or somebody asked for it. */
+static inline bool runner_is_stopped(const struct runner_worker *worker)
+{
+    return atomic_load_explicit(worker->stop, memory_order_relaxed);
+}
 
 /** runner_next() for limited and open-loop runs. */
 enum runner_turn runner_next_paced(struct runner_worker *worker, uint64_t now_ns,
