@@ -1,5 +1,7 @@
 #include "base/memory.h"
 
+#include "base/check.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,6 +43,13 @@ void *memory_alloc_aligned(size_t size_bytes, size_t alignment_bytes)
     if (memory_must_fail() || posix_memalign(&memory, alignment_bytes, size_bytes) != 0)
         return NULL;
     return memory;
+}
+
+void *memory_realloc_surely(void *memory, size_t size_bytes)
+{
+    void *resized = realloc(memory, size_bytes);
+    ENSURE(resized != NULL);
+    return resized;
 }
 
 void memory_free(void *memory)

@@ -22,6 +22,15 @@ void *memory_realloc(void *memory, size_t size_bytes);
 /** @return size_bytes aligned to alignment_bytes (a power of two, at least 8), or NULL. */
 void *memory_alloc_aligned(size_t size_bytes, size_t alignment_bytes);
 
+/**
+ * Resize a block, or allocate one (NULL), for what stands in for hardware: no test makes it fail,
+ * so that a failing allocation is always one of the code under test, and without memory the process
+ * ends.
+ *
+ * @return the block, never NULL
+ */
+void *memory_realloc_surely(void *memory, size_t size_bytes);
+
 /** Give memory back; NULL is allowed. */
 void memory_free(void *memory);
 

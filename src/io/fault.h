@@ -56,10 +56,12 @@ struct sim_disk_options {
  * Make an empty simulated disk. It outlives the systems that use it, so that a test can cut the
  * power, close the broken system and open another on what the cut left.
  *
- * All functions on a disk may be called by any thread.
+ * All functions on a disk may be called by any thread. What is on a disk takes memory that
+ * memory_fail_after does not refuse, so that in tests each failing allocation is one of the code
+ * above; if there is none, the process ends.
  *
  * @param disk  set on success; give it back with sim_disk_destroy
- * @return FIRN_OK, FIRN_E_NOMEM, FIRN_E_INVALID (sector_bytes)
+ * @return FIRN_OK, FIRN_E_INVALID (sector_bytes)
  */
 firn_rc sim_disk_create(const struct sim_disk_options *options, struct sim_disk **disk);
 
@@ -106,10 +108,9 @@ void sim_disk_restore(struct sim_disk *disk);
  * until it changes. The copy has no systems, no open files and no armed cut; writes under way in
  * queues of the original are carried out in it.
  *
- * @param clone  set on success; give it back with sim_disk_destroy
- * @return FIRN_OK, FIRN_E_NOMEM
+ * @return the copy; give it back with sim_disk_destroy; never NULL
  */
-firn_rc sim_disk_clone(const struct sim_disk *disk, struct sim_disk **clone);
+struct sim_disk *sim_disk_clone(const struct sim_disk *disk);
 
 /** Change the capacity, to fill a disk and give it room again; what is there stays. */
 void sim_disk_set_capacity(struct sim_disk *disk, uint64_t capacity_bytes);
