@@ -298,6 +298,8 @@ static void sim_unlock(struct io_driver *driver, void *lock)
 int sim_request_check(const struct sim_disk *disk, const struct io_request *request)
 {
     const struct sim_handle *handle = request->handle;
+    if (request->op != IO_OP_READ && request->op != IO_OP_WRITE)
+        return 0;
     if (request->op == IO_OP_WRITE && (handle->flags & IO_OPEN_READ_ONLY) != 0)
         return -EBADF;
     if ((handle->flags & IO_OPEN_DIRECT) == 0)

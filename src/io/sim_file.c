@@ -97,7 +97,9 @@ static void changes_forget(struct sim_node *node, size_t count)
     }
     node->change_count -= count;
     node->changes_settled += count;
-    memmove(node->changes, node->changes + count, node->change_count * sizeof(struct sim_change *));
+    if (node->change_count > 0)
+        memmove(node->changes, node->changes + count,
+                node->change_count * sizeof(struct sim_change *));
 }
 
 /* ---- Reading and writing ------------------------------------------------------------------------
