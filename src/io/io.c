@@ -203,6 +203,14 @@ firn_rc io_file_size(struct io_file *file, uint64_t *size_bytes)
     return FIRN_OK;
 }
 
+static firn_rc refuse_read_only(const struct io_file *file)
+{
+    if ((file->flags & IO_OPEN_READ_ONLY) == 0)
+        return FIRN_OK;
+    return rc_raise(FIRN_E_PERMISSION, "cannot change the size of %s: it was opened read-only",
+                    file->path);
+}
+
 static int driver_set_size(struct io_file *file, uint64_t size_bytes)
 {
     struct io_driver *driver = file->system->driver;
@@ -214,6 +222,7 @@ static int driver_set_size(struct io_file *file, uint64_t size_bytes)
 
 firn_rc io_file_set_size(struct io_file *file, uint64_t size_bytes)
 {
+    FIRN_TRY(refuse_read_only(file));
     int error = size_bytes > INT64_MAX ? EFBIG : -driver_set_size(file, size_bytes);
     if (error != 0)
         return io_raise(error, "cannot set the size of %s to %llu bytes", file->path,
@@ -342,6 +351,7 @@ firn_rc io_file_allocate(struct io_file *file, uint64_t offset, uint64_t size_by
 {
     struct io_driver *driver = file->system->driver;
     uint64_t old_bytes = 0;
+    FIRN_TRY(refuse_read_only(file));
     FIRN_TRY(io_file_size(file, &old_bytes));
     int error = EFBIG;
     if (size_bytes <= INT64_MAX && offset <= INT64_MAX - size_bytes) {

@@ -193,6 +193,11 @@ firn_rc io_request_raise(const struct io_request *request)
     }
     const char *verb = request->op == IO_OP_READ ? "read" : "write";
     unsigned long long offset = request->offset;
+    if (request->error == EINVAL && request->file->direct)
+        return rc_raise(request->rc,
+                        "cannot %s %u bytes at offset %llu of %s: its direct I/O refuses them, "
+                        "though they are multiples of %u; try larger blocks",
+                        verb, request->size_bytes, offset, path, request->file->alignment);
     if (request->error != 0)
         return io_raise(request->error, "cannot %s %u bytes at offset %llu of %s", verb,
                         request->size_bytes, offset, path);
