@@ -9,6 +9,7 @@
 #include "io/core_internal.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -53,25 +54,25 @@ firn_rc io_system_create(struct io_driver *driver, struct io_system **system)
     return FIRN_OK;
 }
 
-/* The first backend from `wanted` on that works here; threads always do. One warning, with the
-   reason of the one that was wanted. */
+/* The first backend from `wanted` on that works here; threads always do. One warning tells why
+   those before it do not. */
 static enum io_backend choose_backend(enum io_backend wanted)
 {
     enum io_backend backend = wanted == IO_BACKEND_AUTO ? IO_BACKEND_URING : wanted;
-    enum io_backend first = backend;
-    int first_error = 0;
+    char why[256];
+    size_t length = 0;
     for (; backend < IO_BACKEND_THREADS; backend++) {
-        int error = posix_backend_probe(backend);
+        int error = -posix_backend_probe(backend);
         if (error == 0)
             break;
-        if (first_error == 0)
-            first_error = -error;
+        char reason[64];
+        length +=
+            (size_t)snprintf(why + length, sizeof(why) - length,
+                             length == 0 ? "%s is not available here (%s)" : ", nor is %s (%s)",
+                             io_backend_name(backend), strerror_r(error, reason, sizeof(reason)));
     }
-    if (backend != first) {
-        char reason[128];
-        log_warning("%s is not available here (%s); using %s", io_backend_name(first),
-                    strerror_r(first_error, reason, sizeof(reason)), io_backend_name(backend));
-    }
+    if (length != 0)
+        log_warning("%s; using %s", why, io_backend_name(backend));
     return backend;
 }
 

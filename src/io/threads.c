@@ -21,11 +21,12 @@ struct threads_queue {
     struct io_driver_queue base;
     struct clock *clock;
     unsigned threads_max;
-    pthread_mutex_t mutex; /* protects what follows; nothing else is locked meanwhile */
-    pthread_cond_t work;   /* there is something to do, or it is time to end */
-    pthread_cond_t reaped; /* `done` has grown to done_wanted */
-    struct io_request *first;
+    pthread_mutex_t mutex;    /* protects what follows; nothing else is locked meanwhile */
+    pthread_cond_t work;      /* there is something to do, or it is time to end */
+    pthread_cond_t reaped;    /* `done` has grown to done_wanted */
+    struct io_request *first; /* not yet begun ... */
     struct io_request *last;
+    unsigned waiting; /* ... so many of them */
     struct io_request *done;
     struct io_request *done_last;
     unsigned done_count;
@@ -65,6 +66,7 @@ static void *thread_main(void *argument)
             break;
         struct io_request *request = queue->first;
         queue->first = request->next;
+        queue->waiting--;
         pthread_mutex_unlock(&queue->mutex);
         request->result = posix_execute(request);
         pthread_mutex_lock(&queue->mutex);
@@ -128,34 +130,35 @@ static bool start_thread(struct threads_queue *queue)
     return true;
 }
 
+/* Have a thread for each request that waits, as far as allowed. One that was woken before counts as
+   idle until it runs, and the request that it was woken for still waits then. */
+static void wake_threads(struct threads_queue *queue, unsigned count)
+{
+    for (unsigned i = 0; i < count && i < queue->idle; i++)
+        pthread_cond_signal(&queue->work);
+    for (unsigned i = queue->idle; i < queue->waiting && queue->threads < queue->threads_max; i++)
+        if (!start_thread(queue))
+            break;
+}
+
 static int threads_queue_submit(struct io_driver_queue *base, struct io_request *const *requests,
                                 unsigned count)
 {
     struct threads_queue *queue = (struct threads_queue *)base;
     pthread_mutex_lock(&queue->mutex);
-    /* An idle thread that was woken for an earlier request still counts as idle until it runs; more
-       threads than that are started only when requests outnumber the idle ones. */
-    unsigned waiting = count;
-    for (const struct io_request *r = queue->first; r != NULL; r = r->next)
-        waiting++;
-    for (unsigned i = queue->idle; i < waiting && queue->threads < queue->threads_max; i++)
-        if (!start_thread(queue))
-            break;
-    if (queue->threads == 0) {
-        pthread_mutex_unlock(&queue->mutex);
-        requests[0]->result = posix_execute(requests[0]); /* no thread is to be had: do it here */
-        pthread_mutex_lock(&queue->mutex);
-        append(&queue->done, &queue->done_last, requests[0]);
-        queue->done_count++;
-        pthread_mutex_unlock(&queue->mutex);
-        return 1;
-    }
     for (unsigned i = 0; i < count; i++)
         append(&queue->first, &queue->last, requests[i]);
-    if (count == 1)
-        pthread_cond_signal(&queue->work);
-    else
-        pthread_cond_broadcast(&queue->work);
+    queue->waiting += count;
+    wake_threads(queue, count);
+    if (queue->threads == 0) {
+        /* No thread is to be had, so none competes for these: do them here. */
+        for (; queue->first != NULL; queue->waiting--, queue->done_count++) {
+            struct io_request *request = queue->first;
+            queue->first = request->next;
+            request->result = posix_execute(request);
+            append(&queue->done, &queue->done_last, request);
+        }
+    }
     pthread_mutex_unlock(&queue->mutex);
     return (int)count;
 }
