@@ -86,7 +86,8 @@ static uint32_t direct_alignment(int fd)
     struct stat status;
     if (fstat(fd, &status) != 0)
         return ALIGNMENT_DEFAULT_BYTES;
-    uint32_t block_bytes = sysfs_block_bytes(status.st_dev);
+    uint32_t block_bytes =
+        sysfs_block_bytes(S_ISBLK(status.st_mode) ? status.st_rdev : status.st_dev);
     if (block_bytes == 0)
         block_bytes = (uint32_t)status.st_blksize;
     if (!is_power_of_two(block_bytes) || block_bytes < ALIGNMENT_MIN_BYTES ||
@@ -141,8 +142,13 @@ static int posix_open(struct io_driver *driver, enum io_class class, const char 
     do
         handle->fd = open(path, open_flags(flags), 0600);
     while (handle->fd < 0 && errno == EINTR);
-    if (handle->fd < 0) {
-        int error = errno;
+    struct stat status;
+    int error = handle->fd < 0 || fstat(handle->fd, &status) != 0 ? errno : 0;
+    if (error == 0 && S_ISDIR(status.st_mode)) /* to be read from, open(2) lets them pass */
+        error = EISDIR;
+    if (error != 0) {
+        if (handle->fd >= 0)
+            close(handle->fd);
         memory_free(handle);
         return -error;
     }
