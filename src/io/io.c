@@ -470,8 +470,14 @@ firn_rc io_lock_directory(struct io_system *system, const char *path, struct io_
     if (error != EWOULDBLOCK)
         return io_raise(error, "cannot lock the directory %s", path);
     if (holder == 0)
-        return rc_raise(FIRN_E_BUSY, "the directory %s is in use by another process", path);
-    return rc_raise(FIRN_E_BUSY, "the directory %s is in use by process %ld", path, holder);
+        return rc_raise(FIRN_E_BUSY,
+                        "the directory %s is in use by another process; wait for it or use another "
+                        "directory",
+                        path);
+    return rc_raise(
+        FIRN_E_BUSY,
+        "the directory %s is in use by process %ld; wait for it or use another directory", path,
+        holder);
 }
 
 void io_unlock_directory(struct io_lock *lock)
