@@ -127,6 +127,7 @@ firn_rc sim_disk_rot(struct sim_disk *disk, const char *path, uint64_t offset, u
  */
 
 enum fault_kind {
+    FAULT_NONE,      /* so that a zeroed plan does nothing */
     FAULT_ERROR,     /* the operation fails with `error` and is not carried out */
     FAULT_SHORT,     /* about half of a read's or write's bytes move, never less than one block */
     FAULT_SLOW,      /* it completes delay_ns later */
