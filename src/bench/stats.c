@@ -34,6 +34,51 @@ double stats_quantile_sorted(const double *sorted, size_t count, double quantile
     return sorted[below] + share * (sorted[below + 1] - sorted[below]);
 }
 
+/* Put the value of rank k in its place, none larger before it and none smaller behind it. */
+static void select_rank(double *values, size_t count, size_t k)
+{
+    size_t low = 0;
+    size_t high = count - 1;
+    while (low < high) {
+        double pivot = values[low + (high - low) / 2];
+        size_t i = low;
+        size_t j = high + 1; /* one more, so that it never wraps below 0 */
+        while (i < j) {
+            while (values[i] < pivot)
+                i++;
+            while (pivot < values[j - 1])
+                j--;
+            if (i < j) {
+                double moved = values[i];
+                values[i++] = values[j - 1];
+                values[--j] = moved;
+            }
+        }
+        if (k < j)
+            high = j - 1;
+        else if (k >= i)
+            low = i;
+        else
+            break;
+    }
+}
+
+double stats_quantile(double *values, size_t count, double quantile)
+{
+    if (count == 0)
+        return 0;
+    double place = quantile * (double)(count - 1);
+    size_t below = (size_t)place;
+    select_rank(values, count, below);
+    if (below + 1 >= count)
+        return values[below];
+    double next = values[below + 1];
+    for (size_t i = below + 2; i < count; i++)
+        if (values[i] < next)
+            next = values[i];
+    return values[below] + (place - (double)below) * (next - values[below]);
+}
+
 static int compare_doubles(const void *left, const void *right)
 {
     double a = *(const double *)left;

@@ -24,6 +24,13 @@ double stats_deviation(const double *values, size_t count);
  */
 double stats_quantile_sorted(const double *sorted, size_t count, double quantile);
 
+/**
+ * The same quantile of values in any order, in linear time (Hoare's FIND, 1961).
+ *
+ * @param values  reordered
+ */
+double stats_quantile(double *values, size_t count, double quantile);
+
 /** Sort ascending, in place. */
 void stats_sort(double *values, size_t count);
 
