@@ -17,6 +17,16 @@ enum {
     ZEROS_BYTES = 1 << 20,
 };
 
+/* Let `error` be what a driver says, as an errno; a call that was only interrupted is made again.
+ */
+#define DRIVER_CALL(error, call)                                                                   \
+    do {                                                                                           \
+        int attempts_ = 0;                                                                         \
+        do                                                                                         \
+            (error) = -(call);                                                                     \
+        while ((error) == EINTR && ++attempts_ < ATTEMPTS_MAX);                                    \
+    } while (0)
+
 /* ---- Names --------------------------------------------------------------------------------------
  */
 
@@ -145,7 +155,8 @@ firn_rc io_file_open(struct io_system *system, enum io_class class, const char *
         return rc_raise(FIRN_E_NOMEM, "cannot open %s: no memory", path);
     }
     struct io_handle_info info = {.alignment = 1};
-    int error = -system->driver->ops->open(system->driver, class, path, flags, &info);
+    int error;
+    DRIVER_CALL(error, system->driver->ops->open(system->driver, class, path, flags, &info));
     if (error != 0) {
         memory_free(made);
         return io_raise(error, "cannot %s %s", (flags & IO_OPEN_CREATE) != 0 ? "create" : "open",
@@ -170,8 +181,9 @@ firn_rc io_file_close(struct io_file *file)
 {
     struct io_system *system = file->system;
     firn_rc rc = FIRN_OK;
+    /* On Linux a file is gone even after EINTR: closing again could hit another one. */
     int error = -system->driver->ops->close(system->driver, file->handle);
-    if (error != 0)
+    if (error != 0 && error != EINTR)
         rc = io_raise(error, "closing %s reported a failure", file->path);
     memory_free(file);
     atomic_fetch_sub(&system->files, 1);
@@ -197,7 +209,8 @@ firn_rc io_file_size(struct io_file *file, uint64_t *size_bytes)
 {
     struct io_driver *driver = file->system->driver;
     uint64_t size = 0;
-    int error = -driver->ops->size(driver, file->handle, &size);
+    int error;
+    DRIVER_CALL(error, driver->ops->size(driver, file->handle, &size));
     if (error != 0)
         return io_raise(error, "cannot tell the size of %s", file->path);
     *size_bytes = size;
@@ -212,19 +225,19 @@ static firn_rc refuse_read_only(const struct io_file *file)
                     file->path);
 }
 
+/* @return 0 or an errno */
 static int driver_set_size(struct io_file *file, uint64_t size_bytes)
 {
     struct io_driver *driver = file->system->driver;
-    int result = -EINTR;
-    for (int i = 0; i < ATTEMPTS_MAX && result == -EINTR; i++)
-        result = driver->ops->set_size(driver, file->handle, size_bytes);
-    return result;
+    int error;
+    DRIVER_CALL(error, driver->ops->set_size(driver, file->handle, size_bytes));
+    return error;
 }
 
 firn_rc io_file_set_size(struct io_file *file, uint64_t size_bytes)
 {
     FIRN_TRY(refuse_read_only(file));
-    int error = size_bytes > INT64_MAX ? EFBIG : -driver_set_size(file, size_bytes);
+    int error = size_bytes > INT64_MAX ? EFBIG : driver_set_size(file, size_bytes);
     if (error != 0)
         return io_raise(error, "cannot set the size of %s to %llu bytes", file->path,
                         (unsigned long long)size_bytes);
@@ -254,11 +267,10 @@ firn_rc io_execute(struct io_request *request)
     struct io_system *system = request->file->system;
     struct clock *clock = system->driver->clock;
     unsigned continued = 0;
-    if (request_prepare(request) && !request_refuse_sync(request)) {
-        request->submit_ns = clock_now(clock);
+    request->submit_ns = clock_now(clock);
+    if (request_prepare(request) && !request_refuse_sync(request))
         continued = request_execute(request);
-        request->done_ns = clock_now(clock);
-    }
+    request->done_ns = clock_now(clock);
     counters_record_shared(system, request, continued);
     return io_request_raise(request);
 }
@@ -340,11 +352,11 @@ static int grow_by_writing(struct io_file *file, uint64_t old_bytes, uint64_t ne
     uint64_t end = (new_bytes + mask) & ~mask;
     int error = 0;
     if (start != old_bytes) /* direct writes start at a block; the rest of the last one is zero */
-        error = -driver_set_size(file, start);
+        error = driver_set_size(file, start);
     if (error == 0)
         error = write_zeros(file, start, end);
     if (error == 0 && end != new_bytes)
-        error = -driver_set_size(file, new_bytes);
+        error = driver_set_size(file, new_bytes);
     return error;
 }
 
@@ -358,17 +370,17 @@ firn_rc io_file_allocate(struct io_file *file, uint64_t offset, uint64_t size_by
     if (size_bytes <= INT64_MAX && offset <= INT64_MAX - size_bytes) {
         if (size_bytes == 0)
             return FIRN_OK;
-        error = EINTR;
-        for (int i = 0; i < ATTEMPTS_MAX && error == EINTR; i++)
-            error = -driver->ops->allocate(driver, file->handle, offset, size_bytes);
+        DRIVER_CALL(error, driver->ops->allocate(driver, file->handle, offset, size_bytes));
         if (error == EOPNOTSUPP || error == ENOSYS || error == EINVAL)
             error = grow_by_writing(file, old_bytes, offset + size_bytes);
     }
     if (error == 0)
         return FIRN_OK;
     /* A failure half-way may have grown the file already. */
-    uint64_t now_bytes;
-    if (driver->ops->size(driver, file->handle, &now_bytes) == 0 && now_bytes > old_bytes)
+    uint64_t now_bytes = 0;
+    int size_error;
+    DRIVER_CALL(size_error, driver->ops->size(driver, file->handle, &now_bytes));
+    if (size_error == 0 && now_bytes > old_bytes)
         driver_set_size(file, old_bytes);
     return io_raise(error, "cannot allocate %llu bytes at offset %llu of %s",
                     (unsigned long long)size_bytes, (unsigned long long)offset, file->path);
@@ -379,25 +391,29 @@ firn_rc io_file_allocate(struct io_file *file, uint64_t offset, uint64_t size_by
 
 firn_rc io_remove(struct io_system *system, const char *path)
 {
-    int error = -system->driver->ops->remove(system->driver, path);
+    int error;
+    DRIVER_CALL(error, system->driver->ops->remove(system->driver, path));
     return error == 0 ? FIRN_OK : io_raise(error, "cannot remove %s", path);
 }
 
 firn_rc io_rename(struct io_system *system, const char *from, const char *to)
 {
-    int error = -system->driver->ops->rename(system->driver, from, to);
+    int error;
+    DRIVER_CALL(error, system->driver->ops->rename(system->driver, from, to));
     return error == 0 ? FIRN_OK : io_raise(error, "cannot rename %s to %s", from, to);
 }
 
 firn_rc io_make_directory(struct io_system *system, const char *path)
 {
-    int error = -system->driver->ops->make_directory(system->driver, path);
+    int error;
+    DRIVER_CALL(error, system->driver->ops->make_directory(system->driver, path));
     return error == 0 ? FIRN_OK : io_raise(error, "cannot make the directory %s", path);
 }
 
 firn_rc io_remove_directory(struct io_system *system, const char *path)
 {
-    int error = -system->driver->ops->remove_directory(system->driver, path);
+    int error;
+    DRIVER_CALL(error, system->driver->ops->remove_directory(system->driver, path));
     return error == 0 ? FIRN_OK : io_raise(error, "cannot remove the directory %s", path);
 }
 
@@ -416,9 +432,8 @@ firn_rc io_sync_directory(struct io_system *system, const char *path)
                         "cannot sync the directory %s: an earlier directory sync failed, so names "
                         "may be lost; restart and recover",
                         path);
-    int error = EINTR;
-    for (int i = 0; i < ATTEMPTS_MAX && error == EINTR; i++)
-        error = -system->driver->ops->sync_directory(system->driver, path);
+    int error;
+    DRIVER_CALL(error, system->driver->ops->sync_directory(system->driver, path));
     if (error == 0)
         return FIRN_OK;
     if (!is_reaching_error(error))
@@ -461,7 +476,8 @@ firn_rc io_lock_directory(struct io_system *system, const char *path, struct io_
         return rc_raise(FIRN_E_NOMEM, "cannot lock the directory %s: no memory", path);
     made->system = system;
     long holder = 0;
-    int error = -system->driver->ops->lock(system->driver, path, &made->lock, &holder);
+    int error;
+    DRIVER_CALL(error, system->driver->ops->lock(system->driver, path, &made->lock, &holder));
     if (error == 0) {
         *lock = made;
         return FIRN_OK;

@@ -139,9 +139,7 @@ static int posix_open(struct io_driver *driver, enum io_class class, const char 
     struct posix_handle *handle = memory_alloc(sizeof(*handle));
     if (handle == NULL)
         return -ENOMEM;
-    do
-        handle->fd = open(path, open_flags(flags), 0600);
-    while (handle->fd < 0 && errno == EINTR);
+    handle->fd = open(path, open_flags(flags), 0600);
     struct stat status;
     int error = handle->fd < 0 || fstat(handle->fd, &status) != 0 ? errno : 0;
     if (error == 0 && S_ISDIR(status.st_mode)) /* to be read from, open(2) lets them pass */
@@ -162,8 +160,7 @@ static int posix_close(struct io_driver *driver, void *opaque)
 {
     (void)driver;
     struct posix_handle *handle = opaque;
-    /* On Linux the descriptor is gone even after EINTR: closing again could hit another file. */
-    int result = close(handle->fd) != 0 && errno != EINTR ? -errno : 0;
+    int result = error_or(close(handle->fd));
     memory_free(handle);
     return result;
 }

@@ -467,6 +467,7 @@ void io_queue_close(struct io_queue *queue)
 {
     if (queue == NULL)
         return;
+    ASSERT(pthread_equal(queue->owner, pthread_self()));
     /* What is held stays unstarted; what comes back unfinished joins it. */
     while (queue->under_way > 0)
         queue_collect(queue, queue->under_way, UINT64_MAX);

@@ -1,9 +1,11 @@
 /* Real files and directories: opening, sizes, names, the lock, and what people do wrong. */
 #include "base/check.h"
 #include "base/memory.h"
+#include "io/fault.h"
 #include "io/io_internal.h"
 #include "io/support.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -297,6 +299,33 @@ static void a_directory_without_permission_says_so(void **state)
     assert_int_equal(chmod(path_of("d"), 0700), 0);
 }
 
+static void interrupted_calls_are_made_again(void **state)
+{
+    (void)state;
+    static const struct fault_plan plan = {
+        .kind = FAULT_ERROR, .targets = FAULT_ALL, .first = 1, .every = 2, .error = EINTR};
+    struct fault_injector *injector;
+    struct io_lock *lock;
+    char from[300];
+    ASSERT_OK(fault_attach(io, 1, &injector));
+    fault_set_plans(injector, &plan, 1);
+    ASSERT_OK(io_make_directory(io, path_of("d")));
+    ASSERT_OK(io_lock_directory(io, path_of("d"), &lock));
+    struct io_file *file = open_file("d/f", IO_OPEN_CREATE);
+    ASSERT_OK(io_file_set_size(file, 100));
+    ASSERT_OK(io_file_allocate(file, 0, 200));
+    ASSERT_OK(io_write(file, "x", 1, 0));
+    ASSERT_OK(io_sync(file, IO_SYNC_ALL));
+    ASSERT_OK(io_file_close(file));
+    snprintf(from, sizeof(from), "%s", path_of("d/f"));
+    ASSERT_OK(io_rename(io, from, path_of("d/g")));
+    ASSERT_OK(io_sync_directory(io, path_of("d")));
+    ASSERT_OK(io_remove(io, path_of("d/g")));
+    io_unlock_directory(lock);
+    ASSERT_OK(io_remove_directory(io, path_of("d")));
+    assert_true(fault_hits(injector) >= 10);
+}
+
 /* ---- The lock -----------------------------------------------------------------------------------
  */
 
@@ -406,6 +435,7 @@ int main(void)
         TEST(directories_can_be_made_and_removed),
         TEST(what_people_do_wrong_gets_a_clear_answer),
         TEST(a_directory_without_permission_says_so),
+        TEST(interrupted_calls_are_made_again),
         TEST(a_directory_is_locked_once),
         TEST(a_lock_ends_with_its_process),
         TEST(racing_processes_never_both_hold_the_lock),

@@ -2,14 +2,17 @@
    reordered, each request moves its own bytes and is answered once. */
 #include "base/memory.h"
 #include "base/rng.h"
+#include "io/fault.h"
 #include "io/support.h"
+
+#include <errno.h>
 
 enum {
     FILES = 2,
     UNIT_BYTES = 4096, /* a multiple of every device's block */
     UNITS = 192,       /* of a file */
     BATCH_MAX = 96,
-    ROUNDS = 120,
+    ROUNDS = 80,
 };
 
 struct model {
@@ -155,24 +158,59 @@ static void check_counters(struct io_system *system, const struct model *model)
     assert_int_equal(counters.read_ns.count, model->reads);
 }
 
-static void run_model(enum io_backend backend, unsigned flags, unsigned depth,
-                      uint32_t merge_max_bytes, uint64_t seed)
+/* All that a kernel may answer without meaning a failure. */
+static void make_unreliable(struct io_system *system, uint64_t seed)
+{
+    static const struct fault_plan plans[] = {
+        {.kind = FAULT_ERROR, .targets = FAULT_ALL, .probability = 0.05, .error = EINTR},
+        {.kind = FAULT_ERROR,
+         .targets = FAULT_READS | FAULT_WRITES,
+         .probability = 0.05,
+         .error = EAGAIN},
+        {.kind = FAULT_SHORT, .targets = FAULT_READS | FAULT_WRITES, .probability = 0.2},
+        {.kind = FAULT_SLOW,
+         .targets = FAULT_ALL - FAULT_METADATA,
+         .probability = 0.05,
+         .delay_ns = 50 * NS_PER_US},
+    };
+    struct fault_injector *injector;
+    ASSERT_OK(fault_attach(system, seed, &injector));
+    fault_set_plans(injector, plans, 4);
+}
+
+static void open_files(struct io_system *system, struct model *model, const char *directory,
+                       unsigned flags)
+{
+    model->buffers = memory_alloc_aligned((size_t)FILES * UNITS * UNIT_BYTES, UNIT_BYTES);
+    for (unsigned i = 0; i < FILES; i++) {
+        char path[300];
+        snprintf(path, sizeof(path), "%s/file%u", directory, i);
+        model->bytes[i] = memory_zalloc(UNITS, UNIT_BYTES);
+        ASSERT_OK(io_file_open(system, i == 0 ? IO_CLASS_TABLE : IO_CLASS_REDO, path,
+                               IO_OPEN_CREATE | IO_OPEN_TRUNCATE | flags, &model->files[i]));
+        ASSERT_OK(io_file_allocate(model->files[i], 0, (uint64_t)UNITS * UNIT_BYTES));
+    }
+}
+
+static void check_and_close_files(struct model *model)
+{
+    for (unsigned i = 0; i < FILES; i++) {
+        ASSERT_OK(io_read(model->files[i], model->buffers, (size_t)UNITS * UNIT_BYTES, 0));
+        assert_memory_equal(model->buffers, model->bytes[i], (size_t)UNITS * UNIT_BYTES);
+        ASSERT_OK(io_file_close(model->files[i]));
+        memory_free(model->bytes[i]);
+    }
+    memory_free(model->buffers);
+}
+
+/* Run the model over a system, which is closed then. */
+static void run_model(struct io_system *system, const char *directory, unsigned flags,
+                      unsigned depth, uint32_t merge_max_bytes, uint64_t seed)
 {
     static struct model model;
     memset(&model, 0, sizeof(model));
     rng_init(&model.rng, seed);
-    struct io_system *system;
-    const char *directory = scratch_make();
-    ASSERT_OK(io_system_open(backend, clock_real(), &system));
-    model.buffers = memory_alloc_aligned((size_t)FILES * UNITS * UNIT_BYTES, UNIT_BYTES);
-    for (unsigned i = 0; i < FILES; i++) {
-        char path[300];
-        snprintf(path, sizeof(path), "%s/file%u", directory, i);
-        model.bytes[i] = memory_zalloc(UNITS, UNIT_BYTES);
-        ASSERT_OK(io_file_open(system, i == 0 ? IO_CLASS_TABLE : IO_CLASS_REDO, path,
-                               IO_OPEN_CREATE | flags, &model.files[i]));
-        ASSERT_OK(io_file_allocate(model.files[i], 0, (uint64_t)UNITS * UNIT_BYTES));
-    }
+    open_files(system, &model, directory, flags);
     struct io_queue_options options = {.depth = depth, .merge_max_bytes = merge_max_bytes};
     ASSERT_OK(io_queue_open(system, &options, &model.queue));
     for (unsigned i = 0; i < ROUNDS; i++) {
@@ -182,36 +220,69 @@ static void run_model(enum io_backend backend, unsigned flags, unsigned depth,
     check_counters(system, &model);
     io_queue_close(model.queue);
     check_counters(system, &model);
-    for (unsigned i = 0; i < FILES; i++) {
-        ASSERT_OK(io_read(model.files[i], model.buffers, (size_t)UNITS * UNIT_BYTES, 0));
-        assert_memory_equal(model.buffers, model.bytes[i], (size_t)UNITS * UNIT_BYTES);
-        ASSERT_OK(io_file_close(model.files[i]));
-        memory_free(model.bytes[i]);
-    }
-    memory_free(model.buffers);
+    check_and_close_files(&model);
     io_system_close(system);
-    scratch_remove(directory);
 }
+
+static const unsigned depths[] = {1, 3, 32, 128};
+static const uint32_t merges[] = {0, 32 << 10, 1 << 20};
 
 static void random_batches_match_the_model(void **state)
 {
     (void)state;
-    static const unsigned depths[] = {1, 3, 32, 128};
-    static const uint32_t merges[] = {0, 32 << 10, 1 << 20};
     uint64_t seed = test_seed();
+    const char *directory = scratch_make();
     for (unsigned b = 0; b < 3; b++)
         for (unsigned d = 0; d < 4; d++)
             for (unsigned m = 0; m < 3; m++) {
-                unsigned flags = (b + d + m) % 2 ? IO_OPEN_DIRECT : 0;
-                run_model(moving_backends[b], flags, depths[d], merges[m],
-                          seed + b * 100 + d * 10 + m);
+                struct io_system *system;
+                ASSERT_OK(io_system_open(moving_backends[b], clock_real(), &system));
+                run_model(system, directory, (b + d + m) % 2 ? IO_OPEN_DIRECT : 0, depths[d],
+                          merges[m], seed + b * 100 + d * 10 + m);
             }
+    scratch_remove(directory);
+}
+
+static void short_slow_and_interrupted_requests_change_nothing(void **state)
+{
+    (void)state;
+    uint64_t seed = test_seed() + 1000;
+    const char *directory = scratch_make();
+    for (unsigned b = 0; b < 3; b++)
+        for (unsigned d = 0; d < 4; d++) {
+            struct io_system *system;
+            ASSERT_OK(io_system_open(moving_backends[b], clock_real(), &system));
+            make_unreliable(system, seed + d);
+            run_model(system, directory, d % 2 ? IO_OPEN_DIRECT : 0, depths[d], merges[(b + d) % 3],
+                      seed + b * 100 + d);
+        }
+    scratch_remove(directory);
+}
+
+static void a_simulated_disk_is_as_good(void **state)
+{
+    (void)state;
+    uint64_t seed = test_seed() + 2000;
+    for (unsigned d = 0; d < 4; d++) {
+        static const struct sim_disk_options options = {.sector_bytes = 512};
+        struct io_system *system;
+        struct sim_disk *disk;
+        ASSERT_OK(sim_disk_create(&options, &disk));
+        ASSERT_OK(sim_disk_open_system(disk, clock_real(), seed, &system));
+        ASSERT_OK(io_make_directory(system, "d"));
+        if (d % 2)
+            make_unreliable(system, seed);
+        run_model(system, "d", IO_OPEN_DIRECT, depths[d], merges[d % 3], seed + d);
+        sim_disk_destroy(disk);
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_batches_match_the_model),
+        cmocka_unit_test(short_slow_and_interrupted_requests_change_nothing),
+        cmocka_unit_test(a_simulated_disk_is_as_good),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
