@@ -49,7 +49,8 @@ enum io_backend {
     IO_BACKEND_URING,
     IO_BACKEND_LIBAIO,
     IO_BACKEND_THREADS, /* pread and pwrite by a pool of threads */
-    IO_BACKEND_NULL,    /* completes at once, moves no bytes: measures our own cost */
+    IO_BACKEND_NULL,    /* requests complete at once and move no bytes: measures our own cost; names
+                           and sizes of files are real */
     IO_BACKEND_COUNT,
 };
 
@@ -166,9 +167,10 @@ firn_rc io_file_set_size(struct io_file *file, uint64_t size_bytes);
 /**
  * Make sure that a range has its space, growing the file if it ends earlier; new bytes read as
  * zero. Where the file system cannot allocate, or gives up half-way, zeros are written for the
- * rest.
+ * rest: beyond the old end only, for within it others may be writing, and holes there read as zero.
+ * Nobody else may change the file's length meanwhile.
  *
- * @return FIRN_OK; FIRN_E_NOSPACE with the size as it was before
+ * @return FIRN_OK; FIRN_E_NOSPACE and others, with the length as it was before
  */
 firn_rc io_file_allocate(struct io_file *file, uint64_t offset, uint64_t size_bytes);
 
@@ -184,7 +186,12 @@ firn_rc io_make_directory(struct io_system *system, const char *path);
 /** Remove an empty directory. */
 firn_rc io_remove_directory(struct io_system *system, const char *path);
 
-/** Make creations, removals and renames in a directory durable. Never repeated after a failure. */
+/**
+ * Make creations, removals and renames in a directory durable.
+ *
+ * Names share the file system's journal: after a failure every later call fails on this system
+ * (FIRN_E_STOPPED). Not reaching the directory (FIRN_E_NOT_FOUND, ...) is no such failure.
+ */
 firn_rc io_sync_directory(struct io_system *system, const char *path);
 
 /** What io_list calls for each entry of a directory but "." and "..", in no order; stop by
@@ -198,8 +205,8 @@ firn_rc io_list(struct io_system *system, const char *path, io_list_function *fu
 
 /**
  * Lock a directory against other processes and other holders in this one, by a file "firn.lock" in
- * it. The lock ends with io_unlock_directory or with the process; the file is then removed or
- * ignored.
+ * it. The lock ends with io_unlock_directory (before io_system_close) or with the process; the file
+ * is then removed or ignored.
  *
  * @param lock  set on success
  * @return FIRN_OK; FIRN_E_BUSY naming the process that has it; FIRN_E_PERMISSION, ...
@@ -214,9 +221,9 @@ void io_unlock_directory(struct io_lock *lock);
 /**
  * Read or write all of size_bytes at an offset.
  *
- * @return FIRN_OK; FIRN_E_SHORT when a file ends before the range; FIRN_E_IO, FIRN_E_NOSPACE, ...
- * with file and offset in the error text. After a failed write the range holds old, new or mixed
- *         bytes.
+ * @return FIRN_OK; FIRN_E_SHORT when a file ends before the range; FIRN_E_INVALID when direct I/O
+ *         cannot be so aligned; FIRN_E_IO, FIRN_E_NOSPACE, ... with file and offset in the error
+ *         text. After a failed write the range holds old, new or mixed bytes.
  */
 firn_rc io_read(struct io_file *file, void *buffer, size_t size_bytes, uint64_t offset);
 firn_rc io_write(struct io_file *file, const void *buffer, size_t size_bytes, uint64_t offset);
@@ -226,8 +233,12 @@ enum io_sync_kind {
     IO_SYNC_ALL,  /* fsync: times as well */
 };
 
-/** Make all completed writes of a file durable. After a failure every later sync of it fails too
- * (FIRN_E_STOPPED). */
+/**
+ * Make all completed writes of a file durable. After a failure every later sync of it fails too
+ * (FIRN_E_STOPPED), and so does one that was under way with it if the failure is known when it
+ * ends. The kernel tells a failure to one of several callers: who lives by the answer has one sync
+ * of a file under way at a time.
+ */
 firn_rc io_sync(struct io_file *file, enum io_sync_kind kind);
 
 /* ---- Batches ------------------------------------------------------------------------------------
@@ -280,8 +291,8 @@ struct io_queue;
 firn_rc io_queue_open(struct io_system *system, const struct io_queue_options *options,
                       struct io_queue **queue);
 
-/** Close a queue; waits for what is still under way, whose requests are then simply the caller's
- * again. */
+/** Close a queue; waits for what is under way, starts nothing more; requests not handed back are
+ * then simply the caller's again. NULL is allowed. */
 void io_queue_close(struct io_queue *queue);
 
 /**
