@@ -10,7 +10,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -224,7 +224,7 @@ bool posix_wait_limit(struct clock *clock, uint64_t deadline_ns, struct timespec
         return false;
     uint64_t now_ns = clock_now(clock);
     uint64_t left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
-    double real_ns = (double)left_ns / clock_scale(clock);
+    double real_ns = ceil((double)left_ns / clock_scale(clock));
     limit->tv_sec = (time_t)(real_ns / (double)NS_PER_S);
     limit->tv_nsec = (long)(real_ns - (double)limit->tv_sec * (double)NS_PER_S);
     return true;

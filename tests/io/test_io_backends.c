@@ -215,37 +215,50 @@ static void a_queue_that_cannot_be_had_says_what_to_do(void **state)
 /* ---- Behaviour of every backend -----------------------------------------------------------------
  */
 
+static void check_deadlines(enum io_backend backend, struct clock *clock)
+{
+    struct io_driver *driver = posix_driver_create(backend, clock);
+    struct io_driver_queue *queue;
+    struct io_request *request;
+    assert_non_null(driver);
+    assert_int_equal(driver->ops->queue_open(driver, 2, &queue), 0);
+    for (int past = 0; past < 2; past++) {
+        uint64_t deadline_ns = clock_now(clock) + (past ? 0 : 3 * NS_PER_MS);
+        int count;
+        do
+            count = queue->ops->queue_reap(queue, 1, 1, deadline_ns, &request);
+        while (count == -EINTR); /* a ring that was closed may leave a signal behind */
+        assert_int_equal(count, 0);
+        assert_true(clock_now(clock) >= deadline_ns);
+    }
+    queue->ops->queue_close(queue);
+    driver->ops->destroy(driver);
+}
+
 static void waiting_ends_at_the_deadline(void **state)
 {
     (void)state;
+    struct clock *scaled;
+    ASSERT_OK(clock_open_scaled(0.5, &scaled));
     for (unsigned b = 0; b < ARRAY_COUNT(moving_backends); b++) {
-        struct io_driver *driver = posix_driver_create(moving_backends[b], clock_real());
-        struct io_driver_queue *queue;
-        struct io_request *request;
-        assert_non_null(driver);
-        assert_int_equal(driver->ops->queue_open(driver, 2, &queue), 0);
-        for (int past = 0; past < 2; past++) {
-            uint64_t deadline_ns = clock_now(clock_real()) + (past ? 0 : 3 * NS_PER_MS);
-            assert_int_equal(queue->ops->queue_reap(queue, 1, 1, deadline_ns, &request), 0);
-            assert_true(clock_now(clock_real()) >= deadline_ns);
-        }
-        queue->ops->queue_close(queue);
-        driver->ops->destroy(driver);
+        check_deadlines(moving_backends[b], clock_real());
+        check_deadlines(moving_backends[b], scaled);
     }
+    clock_close(scaled);
 }
 
 static void errors_of_the_kernel_come_back(void **state)
 {
     (void)state;
-    char pipe_path[300];
-    snprintf(pipe_path, sizeof(pipe_path), "%s/small", directory);
+    char path[300];
+    snprintf(path, sizeof(path), "%s/small", directory);
     for (unsigned b = 0; b < ARRAY_COUNT(moving_backends); b++) {
         struct io_system *system;
         struct io_file *file;
         struct io_queue *queue;
         struct io_queue_options options = {.depth = 2};
         ASSERT_OK(io_system_open(moving_backends[b], clock_real(), &system));
-        ASSERT_OK(io_file_open(system, IO_CLASS_TABLE, pipe_path, IO_OPEN_CREATE, &file));
+        ASSERT_OK(io_file_open(system, IO_CLASS_TABLE, path, IO_OPEN_CREATE, &file));
         ASSERT_OK(io_file_set_size(file, 100));
         ASSERT_OK(io_queue_open(system, &options, &queue));
         struct io_request requests[2] = {

@@ -12,7 +12,7 @@ enum {
     UNIT_BYTES = 4096, /* a multiple of every device's block */
     UNITS = 192,       /* of a file */
     BATCH_MAX = 96,
-    ROUNDS = 80,
+    ROUNDS = 60,
 };
 
 struct model {
@@ -79,7 +79,7 @@ static void make_batch(struct model *model)
     unsigned runs = (unsigned)rng_below(&model->rng, 10) + 1;
     while (runs-- > 0 && model->count < BATCH_MAX)
         add_run(model);
-    if (rng_below(&model->rng, 4) == 0 && model->count < BATCH_MAX) {
+    if (rng_below(&model->rng, 8) == 0 && model->count < BATCH_MAX) {
         struct io_request *request = &model->requests[model->count++];
         *request = (struct io_request){
             .file = model->files[rng_below(&model->rng, FILES)],
