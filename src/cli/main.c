@@ -14,6 +14,7 @@ struct command {
 };
 
 static const struct command commands[] = {
+    {"report", command_report, "put results into a table, a page, CSV files and pictures"},
     {NULL, NULL, NULL},
 };
 
