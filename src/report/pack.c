@@ -67,12 +67,20 @@ static json_t *pack_end(struct packer *packer)
     return result;
 }
 
+/* The power of ten that leaves the smallest value four digits: half a unit is 0.005 % of it. Whole
+   numbers are not cut finer than they are, and nothing finer than its thousandth. */
 static double column_scale(const double *values, unsigned count)
 {
-    for (unsigned i = 0; i < count; i++)
-        if (!isnan(values[i]) && values[i] != floor(values[i]))
-            return 1000;
-    return 1;
+    double least = INFINITY;
+    bool whole = true;
+    for (unsigned i = 0; i < count; i++) {
+        if (values[i] > 0 && values[i] < least)
+            least = values[i];
+        whole &= isnan(values[i]) || values[i] == floor(values[i]);
+    }
+    if (isinf(least))
+        return 1;
+    return pow(10, fmin(3 - floor(log10(least)), whole ? 0 : 3));
 }
 
 json_t *report_pack_column(const double *values, unsigned count)

@@ -91,6 +91,16 @@ static json_t *pairs_json(const struct report *report)
     return pairs;
 }
 
+/* The baseline in force, as the page names its choices. */
+static json_t *chosen_json(const struct report *report)
+{
+    if (report->baseline_file >= 0)
+        return json_sprintf("file:%d", report->baseline_file);
+    if (report->baseline_row >= 0)
+        return json_sprintf("row:%d", report->baseline_row);
+    return json_string("none");
+}
+
 firn_rc report_put_page_data(const struct report *report, FILE *out)
 {
     json_t *runs = json_array();
@@ -101,6 +111,7 @@ firn_rc report_put_page_data(const struct report *report, FILE *out)
         files = appended(files, json_string(report->files[i].label));
     json_t *data = with(report_json(report), "members", runs);
     data = with(data, "files", files);
+    data = with(data, "chosen", chosen_json(report));
     data = with(data, "pairs", pairs_json(report));
     firn_rc rc = report_put_json(out, data);
     json_decref(data);
