@@ -95,6 +95,7 @@ struct survey_outcome {
     double start_rate, end_rate; /* median operations/s in the first and the last quarter */
     double cpu_idle_percent;     /* of all processors; iowait counts as idle */
     double cpu_steal_percent;
+    double process_percent;    /* our own processor time: 200 is two busy processors */
     char judgement_text[1024]; /* sentences */
 };
 

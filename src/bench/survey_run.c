@@ -118,15 +118,14 @@ firn_rc survey_take(const struct fileio_outcome *run, struct survey_outcome *out
         .stalled_s = (double)r->judgement.stalled_ns / 1e9,
         .slowed_s = (double)r->judgement.slowed_ns / 1e9,
     };
-    double idle = 0;
-    double steal = 0;
-    for (unsigned i = 0; i < r->series->count; i++) {
-        idle += r->host[i].cpu.idle_percent + r->host[i].cpu.iowait_percent;
-        steal += r->host[i].cpu.steal_percent;
+    unsigned intervals = r->series->count;
+    for (unsigned i = 0; i < intervals; i++) {
+        const struct host_cpu_sample *cpu = &r->host[i].cpu;
+        taken.cpu_idle_percent += (cpu->idle_percent + cpu->iowait_percent) / intervals;
+        taken.cpu_steal_percent += cpu->steal_percent / intervals;
+        taken.process_percent +=
+            (cpu->process_user_percent + cpu->process_system_percent) / intervals;
     }
-    unsigned intervals = r->series->count == 0 ? 1 : r->series->count;
-    taken.cpu_idle_percent = r->series->count == 0 ? 100 : idle / intervals;
-    taken.cpu_steal_percent = steal / intervals;
     snprintf(taken.judgement_text, sizeof(taken.judgement_text), "%s", r->judgement_text);
     FIRN_TRY(take_ends(r->series, &taken));
     *outcome = taken;

@@ -13,13 +13,14 @@ static const double SYNC_CACHED_US = 50;    /* faster than flash can be programm
 static const double SYNC_GOOD_US = 500;
 static const double SYNC_FAIR_US = 5000;
 static const double DISK_TURN_US = 2000; /* half a turn at 15,000 rpm */
+static const double DISK_READ_US = 1500; /* no arm moves and waits for its sector in less */
 static const double COMMITS_WANTED = 10000;
 static const double READS_GOOD_PER_S = 20000;
 static const double READS_FAIR_PER_S = 2000;
 static const double SATURATED_SHARE = 0.9;   /* of the best rate */
 static const double STEADY_VARIATION = 0.15; /* of a rate that is called steady */
 static const double FALLEN_SHARE = 0.75;     /* end against start */
-static const double IDLE_MIN_PERCENT = 7;
+static const double BUSY_MAX_PERCENT = 93;
 static const double STEAL_MAX_PERCENT = 5;
 
 static const unsigned DEPTHS[] = {1, 2, 4, 8, 16, 32, 64, 128};
@@ -282,22 +283,11 @@ static void warn_of_syncs(const struct survey_findings *findings, struct survey_
             each);
 }
 
-static void warn_of_machine(const struct survey_findings *findings, struct survey_verdict *verdict)
+static void warn_of_caches(const struct survey_findings *findings, struct survey_verdict *verdict)
 {
-    number_text size;
+    number_text size, each;
     const struct host_machine *machine = findings->machine;
-    double steal = 0;
-    double idle_min = 100;
-    const char *busiest = "";
-    for (unsigned i = 0; i < findings->count; i++) {
-        if (!findings->outcomes[i].measured)
-            continue;
-        steal = fmax(steal, findings->outcomes[i].cpu_steal_percent);
-        if (findings->outcomes[i].cpu_idle_percent < idle_min) {
-            idle_min = findings->outcomes[i].cpu_idle_percent;
-            busiest = findings->phases[i].name;
-        }
-    }
+    const struct survey_outcome *one = survey_find(findings, SURVEY_READ_DEPTH, 1);
     units_format_size((double)findings->size_bytes, size);
     if (!findings->direct)
         say(verdict, SURVEY_WARNS, "page cache",
@@ -308,11 +298,37 @@ static void warn_of_machine(const struct survey_findings *findings, struct surve
             "Under %s neither the host's cache nor its other guests can be seen: %s may lie in the "
             "host's memory. Repeat at another hour, and with a larger --size.",
             machine->virtualization, size);
+    else if (machine->device_rotational && findings->direct && one != NULL &&
+             one->read.p50_us < DISK_READ_US)
+        say(verdict, SURVEY_WARNS, "controller cache",
+            "A random read takes %s on what the system calls a rotating disk: %s fit a cache on "
+            "the way. Use --size of several times that cache.",
+            us_text(one->read.p50_us, each), size);
+}
+
+static void warn_of_processors(const struct survey_findings *findings,
+                               struct survey_verdict *verdict)
+{
+    double steal = 0;
+    double busy_max = 0;
+    const char *busiest = "";
+    for (unsigned i = 0; i < findings->count; i++) {
+        if (!findings->outcomes[i].measured)
+            continue;
+        steal = fmax(steal, findings->outcomes[i].cpu_steal_percent);
+        /* One thread can be the limit while other processors idle. */
+        double busy = fmax(100 - findings->outcomes[i].cpu_idle_percent,
+                           findings->outcomes[i].process_percent / findings->phases[i].threads);
+        if (busy > busy_max) {
+            busy_max = busy;
+            busiest = findings->phases[i].name;
+        }
+    }
     if (steal > STEAL_MAX_PERCENT)
         say(verdict, SURVEY_WARNS, "processors",
             "Up to %.0f %% of processor time went to other guests: latencies contain that waiting.",
             steal);
-    if (idle_min < IDLE_MIN_PERCENT)
+    if (busy_max > BUSY_MAX_PERCENT)
         say(verdict, SURVEY_WARNS, "processors",
             "The processors were busy in \"%s\": that rate may be theirs and not the device's.",
             busiest);
@@ -334,5 +350,6 @@ void survey_judge(const struct survey_findings *findings, struct survey_verdict 
         return;
     }
     warn_of_syncs(findings, verdict);
-    warn_of_machine(findings, verdict);
+    warn_of_caches(findings, verdict);
+    warn_of_processors(findings, verdict);
 }

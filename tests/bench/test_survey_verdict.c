@@ -276,9 +276,27 @@ static void what_bends_the_figures_is_said(void **state)
     says("virtual machine", "Under kvm");
     says("processors", "Up to 12 % of processor time");
     assert_int_equal(warnings(), 4);
-    assert_string_equal(verdict.lines[verdict.count - 1].text,
-                        "The processors were busy in \"random read, depth 1\": that rate may be "
-                        "theirs and not the device's.");
+    const char *busy = "The processors were busy in \"random read, depth 1\": that rate may be "
+                       "theirs and not the device's.";
+    assert_string_equal(verdict.lines[verdict.count - 1].text, busy);
+
+    outcome_of(SURVEY_READ_DEPTH)->cpu_idle_percent = 87; /* eight processors, one of them busy */
+    outcome_of(SURVEY_READ_DEPTH)->process_percent = 99;
+    survey_judge(&device.findings, &verdict);
+    assert_string_equal(verdict.lines[verdict.count - 1].text, busy);
+}
+
+static void reads_too_fast_for_a_disk_come_from_a_cache(void **state)
+{
+    (void)state;
+    make_device(&bare_disk);
+    device.machine.device_rotational = true;
+    for (unsigned i = 0; i < device.findings.count; i++)
+        if (device.phases[i].work == SURVEY_READ_DEPTH)
+            device.outcomes[i].read.p50_us = 300;
+    survey_judge(&device.findings, &verdict);
+    says("controller cache", "2 GiB fit a cache on the way");
+    assert_int_equal(warnings(), 1);
 }
 
 static void a_model_is_named_and_the_machine_left_out(void **state)
@@ -320,6 +338,7 @@ int main(void)
         cmocka_unit_test(syncs_too_fast_to_be_true_are_not_believed),
         cmocka_unit_test(stalls_and_a_fallen_rate_are_warned_of),
         cmocka_unit_test(what_bends_the_figures_is_said),
+        cmocka_unit_test(reads_too_fast_for_a_disk_come_from_a_cache),
         cmocka_unit_test(a_model_is_named_and_the_machine_left_out),
         cmocka_unit_test(what_was_not_measured_is_passed_over),
     };
