@@ -276,6 +276,8 @@ static void describe_device(struct host_machine *machine)
     read_small(path, text, sizeof(text));
     host_parse_bracketed((struct host_text){text, strlen(text)}, machine->device_scheduler,
                          sizeof(machine->device_scheduler));
+    snprintf(path, sizeof(path), "/sys/block/%s/queue/write_cache", name);
+    read_small(path, machine->device_write_cache, sizeof(machine->device_write_cache));
     snprintf(path, sizeof(path), "/sys/block/%s/size", name);
     machine->device_bytes = read_number(path) * 512; /* always in sectors of 512 */
     snprintf(path, sizeof(path), "/sys/block/%s/queue/rotational", name);

@@ -59,6 +59,7 @@ struct host_machine {
     char file_system[32];    /* "ext4" */
     char mount_options[192];
     char device[48], device_model[64], device_scheduler[32];
+    char device_write_cache[16]; /* "write back": volatile, syncs flush it; "write through" */
     uint64_t device_bytes;
     bool device_rotational;
     uint32_t device_logical_block_bytes, device_physical_block_bytes;

@@ -58,7 +58,7 @@ unsigned survey_plan(uint64_t time_ns, struct survey_phase phases[SURVEY_PHASES_
 
 /** What all phases of a survey have in common. */
 struct survey_target {
-    const char *log_directory;  /* files that grow, of log_bytes */
+    const char *log_directory;  /* a file that grows to log_bytes at most */
     const char *data_directory; /* the others, of data_bytes in data_files files */
     uint64_t log_bytes, data_bytes, data_files;
     int io_backend;     /* enum io_backend */
@@ -67,7 +67,8 @@ struct survey_target {
     uint64_t seed; /* of the random blocks; not 0 */
 };
 
-/** Set a configuration to what fileio_prepare and fileio_cleanup need for the survey's files.
+/** Set a configuration to what fileio_prepare and fileio_cleanup need for the survey's files. The
+ * log file needs no preparing: the phase that lets it grow makes it.
  *
  * @param log  the log file rather than the data files
  */

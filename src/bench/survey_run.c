@@ -13,6 +13,7 @@ void survey_config_files(const struct survey_target *target, bool log, struct fi
     config->directory = log ? target->log_directory : target->data_directory;
     config->file_num = log ? 1 : target->data_files;
     config->file_total_size = log ? target->log_bytes : target->data_bytes;
+    config->extra_flags = log ? 0 : FILEIO_FLAG_DIRECT;
     config->io_backend = target->io_backend;
     config->device = target->device;
     config->time_scale = target->time_scale;
@@ -55,7 +56,6 @@ void survey_config_phase(const struct survey_target *target, const struct survey
     config->file_io_mode = phase->depth == 0 ? FILEIO_SYNC : FILEIO_ASYNC;
     config->io_depth = phase->depth == 0 ? config->io_depth : phase->depth;
     config->file_block_size = phase->block_bytes;
-    config->extra_flags = append ? 0 : FILEIO_FLAG_DIRECT;
     config->fsync_all =
         append || phase->work == SURVEY_OVERWRITE || phase->work == SURVEY_SYNC_MANY;
     config->fsync_mode = FILEIO_FDATASYNC;

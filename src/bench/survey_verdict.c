@@ -273,9 +273,12 @@ static void warn_of_syncs(const struct survey_findings *findings, struct survey_
             each);
     else if (redo->sync.p50_us < SYNC_CACHED_US)
         say(verdict, SURVEY_WARNS, "durability",
-            "A sync takes %s, faster than flash is written: a cache answers. Make sure that it "
+            "A sync takes %s, faster than flash is written: a cache answers%s. Make sure that it "
             "survives a power cut (battery, capacitors).",
-            each);
+            each,
+            strcmp(machine->device_write_cache, "write back") == 0
+                ? ", and the device calls it volatile"
+                : "");
     else if (machine->device_rotational && !is_virtual(machine) && redo->sync.p50_us < DISK_TURN_US)
         say(verdict, SURVEY_WARNS, "durability",
             "A sync takes %s on what the system calls a rotating disk, less than half a turn: a "

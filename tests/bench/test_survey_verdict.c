@@ -219,7 +219,10 @@ static void syncs_too_fast_to_be_true_are_not_believed(void **state)
 
     outcome_of(SURVEY_OVERWRITE)->sync.p50_us = 30;
     survey_judge(&device.findings, &verdict);
-    says("durability", "a cache answers");
+    says("durability", "a cache answers. Make sure");
+    strcpy(device.machine.device_write_cache, "write back");
+    survey_judge(&device.findings, &verdict);
+    says("durability", "a cache answers, and the device calls it volatile");
 
     outcome_of(SURVEY_OVERWRITE)->sync.p50_us = 80;
     device.machine.device_rotational = true;
