@@ -286,7 +286,8 @@ struct io_queue;
  * Open a queue for the calling thread, which alone may submit to, reap from and close it.
  *
  * @param queue  set on success; give it back with io_queue_close
- * @return FIRN_OK, FIRN_E_NOMEM, FIRN_E_INVALID (depth), FIRN_E_IO
+ * @return FIRN_OK, FIRN_E_NOMEM, FIRN_E_INVALID (depth), FIRN_E_BUSY (libaio's limit for the whole
+ *         machine is reached), FIRN_E_IO
  */
 firn_rc io_queue_open(struct io_system *system, const struct io_queue_options *options,
                       struct io_queue **queue);

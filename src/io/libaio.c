@@ -4,6 +4,7 @@
  */
 #include "base/memory.h"
 #include "io/posix_internal.h"
+#include "io/request_list_internal.h"
 
 #include <errno.h>
 #include <libaio.h>
@@ -12,8 +13,8 @@ struct libaio_queue {
     struct io_driver_queue base;
     io_context_t context;
     struct clock *clock;
-    struct io_request *done; /* ended without the kernel's queue, newest first */
-    struct io_event *events; /* depth of each: scratch */
+    struct request_list done; /* ended without the kernel's queue */
+    struct io_event *events;  /* depth of each: scratch */
     struct iocb **pointers;
     struct iocb *blocks;
 };
@@ -100,8 +101,7 @@ static void finish_here(struct libaio_queue *queue, struct io_request *request, 
 {
     bool sync = request->op == IO_OP_SYNC_DATA || request->op == IO_OP_SYNC_ALL;
     request->result = sync && result == -EINVAL ? posix_execute(request) : result;
-    request->next = queue->done;
-    queue->done = request;
+    request_list_append(&queue->done, request);
 }
 
 static int libaio_queue_submit(struct io_driver_queue *base, struct io_request *const *requests,
@@ -127,9 +127,7 @@ static int libaio_queue_reap(struct io_driver_queue *base, unsigned min_count, u
                              uint64_t deadline_ns, struct io_request **requests)
 {
     struct libaio_queue *queue = (struct libaio_queue *)base;
-    unsigned count = 0;
-    for (; count < max_count && queue->done != NULL; queue->done = queue->done->next)
-        requests[count++] = queue->done;
+    unsigned count = request_list_take_many(&queue->done, max_count, requests);
     if (count == max_count)
         return (int)count;
     long missing = min_count > count ? (long)(min_count - count) : 0;

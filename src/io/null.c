@@ -3,13 +3,13 @@
  */
 #include "base/memory.h"
 #include "io/posix_internal.h"
+#include "io/request_list_internal.h"
 
 #include <errno.h>
 
 struct null_queue {
     struct io_driver_queue base;
-    struct io_request *first; /* submitted, in order */
-    struct io_request *last;
+    struct request_list submitted;
 };
 
 static int null_probe(void)
@@ -39,12 +39,7 @@ static int null_queue_submit(struct io_driver_queue *base, struct io_request *co
     struct null_queue *queue = (struct null_queue *)base;
     for (unsigned i = 0; i < count; i++) {
         requests[i]->result = requests[i]->size_bytes;
-        requests[i]->next = NULL;
-        if (queue->first == NULL)
-            queue->first = requests[i];
-        else
-            queue->last->next = requests[i];
-        queue->last = requests[i];
+        request_list_append(&queue->submitted, requests[i]);
     }
     return (int)count;
 }
@@ -55,12 +50,7 @@ static int null_queue_reap(struct io_driver_queue *base, unsigned min_count, uns
     (void)min_count;
     (void)deadline_ns;
     struct null_queue *queue = (struct null_queue *)base;
-    unsigned count = 0;
-    while (count < max_count && queue->first != NULL) {
-        requests[count++] = queue->first;
-        queue->first = queue->first->next;
-    }
-    return (int)count;
+    return (int)request_list_take_many(&queue->submitted, max_count, requests);
 }
 
 const struct posix_queue_ops null_queue_ops = {

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "io/core_internal.h"
+#include "io/request_list_internal.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -18,12 +19,6 @@ enum {
     SORT_BINS = 32,          /* lists of 1, 2, 4, ... requests: more than memory holds */
     REFUSALS_MAX = 1000,     /* a millisecond each: the kernel is not getting better */
     REFUSAL_PAUSE_US = 1000,
-};
-
-struct request_list {
-    struct io_request *first;
-    struct io_request *last;
-    unsigned count;
 };
 
 /* A merged request under way. The request comes first: the one is found from the other. */
@@ -50,50 +45,6 @@ struct io_queue {
     struct queue_counters counters;
     struct io_request *scratch[]; /* depth of them: what is offered to or returned by the driver */
 };
-
-/* ---- Lists --------------------------------------------------------------------------------------
- */
-
-static void list_append(struct request_list *list, struct io_request *request)
-{
-    request->next = NULL;
-    if (list->first == NULL)
-        list->first = request;
-    else
-        list->last->next = request;
-    list->last = request;
-    list->count++;
-}
-
-static void list_prepend(struct request_list *list, struct io_request *request)
-{
-    request->next = list->first;
-    if (list->first == NULL)
-        list->last = request;
-    list->first = request;
-    list->count++;
-}
-
-static struct io_request *list_take(struct request_list *list)
-{
-    struct io_request *request = list->first;
-    list->first = request->next;
-    list->count--;
-    return request;
-}
-
-/* Put all of `more` behind `list`. */
-static void list_join(struct request_list *list, const struct request_list *more)
-{
-    if (more->first == NULL)
-        return;
-    if (list->first == NULL)
-        list->first = more->first;
-    else
-        list->last->next = more->first;
-    list->last = more->last;
-    list->count += more->count;
-}
 
 /* ---- Merging ------------------------------------------------------------------------------------
  */
@@ -211,7 +162,7 @@ static struct io_request *carrier_load(struct io_queue *queue, unsigned count)
     uint32_t size_bytes = 0;
     unsigned vectors = 0;
     for (unsigned i = 0; i < count; i++) {
-        struct io_request *member = list_take(&queue->held);
+        struct io_request *member = request_list_take(&queue->held);
         struct iovec *last = vectors > 0 ? &carrier->vectors[vectors - 1] : NULL;
         member->vector_count = 1;
         if (last != NULL && (char *)last->iov_base + last->iov_len == (char *)member->buffer)
@@ -219,7 +170,7 @@ static struct io_request *carrier_load(struct io_queue *queue, unsigned count)
         else
             carrier->vectors[vectors++] = member->vector;
         size_bytes += member->size_bytes;
-        list_append(&members, member);
+        request_list_append(&members, member);
     }
     carrier->request = (struct io_request){
         .file = first->file,
@@ -248,7 +199,7 @@ static void queue_finish(struct io_queue *queue, struct io_request *request, uin
 {
     request->done_ns = now_ns;
     counters_record(counters_of(queue, request), request);
-    list_append(&queue->done, request);
+    request_list_append(&queue->done, request);
 }
 
 /*
@@ -258,7 +209,7 @@ static void queue_finish(struct io_queue *queue, struct io_request *request, uin
 static void carrier_settle(struct io_queue *queue, struct io_request *request, uint64_t now_ns)
 {
     if (request->result < 0 && request_wants_retry(request)) {
-        list_prepend(&queue->held, request);
+        request_list_prepend(&queue->held, request);
         return;
     }
     struct io_counters *counters = counters_of(queue, request);
@@ -275,14 +226,14 @@ static void carrier_settle(struct io_queue *queue, struct io_request *request, u
             queue_finish(queue, member, now_ns);
             together++;
         } else {
-            list_append(&alone, member);
+            request_list_append(&alone, member);
         }
     }
     if (together > 1)
         counter_add(&counters->merged, together - 1);
     if (alone.count != 0 && moved_bytes != 0)
         counter_add(&counters->continued, 1);
-    list_join(&alone, &queue->held);
+    request_list_join(&alone, &queue->held);
     queue->held = alone;
     carrier_release(queue, (struct carrier *)request);
 }
@@ -294,23 +245,16 @@ static void queue_settle(struct io_queue *queue, struct io_request *request, uin
         carrier_settle(queue, request, now_ns);
         return;
     }
-    if (__builtin_expect(request->result == (int64_t)request->size_bytes &&
-                             request->vector.iov_base == request->buffer &&
-                             !op_is_sync(request->op),
-                         1)) {
-        queue_finish(queue, request, now_ns);
-        return;
-    }
     switch (request_settle(request)) {
     case REQUEST_DONE:
         queue_finish(queue, request, now_ns);
         break;
     case REQUEST_CONTINUE:
         counter_add(&counters_of(queue, request)->continued, 1);
-        list_prepend(&queue->held, request);
+        request_list_prepend(&queue->held, request);
         break;
     case REQUEST_RETRY:
-        list_prepend(&queue->held, request);
+        request_list_prepend(&queue->held, request);
         break;
     }
 }
@@ -330,7 +274,7 @@ static struct io_request *take_held(struct io_queue *queue)
         first->vector_count = 1; /* without memory the run travels one by one */
         first->next->vector_count = count - 1;
     }
-    list_take(&queue->held);
+    request_list_take(&queue->held);
     if (request_refuse_sync(first)) {
         queue_finish(queue, first, clock_now(queue->clock));
         return NULL;
@@ -368,7 +312,7 @@ static void return_offer(struct io_queue *queue, unsigned taken, unsigned count)
     while (count > taken) {
         struct io_request *request = queue->scratch[--count];
         queue->carriers -= request->members != NULL;
-        list_prepend(&queue->held, request);
+        request_list_prepend(&queue->held, request);
     }
 }
 
@@ -407,14 +351,12 @@ static void queue_dispatch(struct io_queue *queue)
 /* ---- The interface ------------------------------------------------------------------------------
  */
 
-static const char *help_with_opening(enum io_backend backend, int error)
+static const char *likely_reason(enum io_backend backend, int error)
 {
     if (backend == IO_BACKEND_LIBAIO && error == EAGAIN)
-        return "; raise fs.aio-max-nr or use fewer or shallower queues";
+        return " (fs.aio-max-nr leaves no room for it)";
     if (backend == IO_BACKEND_URING && error == ENOMEM)
-        return "; raise the limit of locked memory (ulimit -l) or use the libaio backend";
-    if (error == EMFILE)
-        return "; raise the limit of open files (ulimit -n)";
+        return " (ulimit -l may be too low for it)";
     return "";
 }
 
@@ -432,10 +374,8 @@ firn_rc io_queue_open(struct io_system *system, const struct io_queue_options *o
     int error = -driver->ops->queue_open(driver, options->depth, &made->driver_queue);
     if (error != 0) {
         memory_free(made);
-        firn_rc rc = rc_from_errno(error);
-        rc_raise_errno(error, "cannot open a queue of depth %u by %s", options->depth,
-                       driver->name);
-        return rc_raise(rc, "%s%s", firn_error_text(), help_with_opening(driver->backend, error));
+        return io_raise(error, "cannot open a queue of depth %u by %s%s", options->depth,
+                        driver->name, likely_reason(driver->backend, error));
     }
     made->system = system;
     made->owner = pthread_self();
@@ -474,7 +414,7 @@ void io_queue_close(struct io_queue *queue)
     queue->driver_queue->ops->queue_close(queue->driver_queue);
     counters_detach(queue->system, &queue->counters);
     while (queue->held.first != NULL) {
-        struct io_request *request = list_take(&queue->held);
+        struct io_request *request = request_list_take(&queue->held);
         if (request->members != NULL)
             carrier_release(queue, (struct carrier *)request);
     }
@@ -498,14 +438,14 @@ firn_rc io_queue_submit(struct io_queue *queue, struct io_request *const *reques
             return rc_raise(FIRN_E_NOMEM, "no memory to count %s requests in a queue",
                             io_class_name(class));
         request->submit_ns = now_ns;
-        list_append(request_prepare(request) ? &batch : &refused, request);
+        request_list_append(request_prepare(request) ? &batch : &refused, request);
     }
     queue->pending += count;
     while (refused.first != NULL)
-        queue_finish(queue, list_take(&refused), now_ns);
+        queue_finish(queue, request_list_take(&refused), now_ns);
     if (batch.count > 1 && queue->merge_max_bytes != 0)
         group_batch(queue, &batch);
-    list_join(&queue->held, &batch);
+    request_list_join(&queue->held, &batch);
     queue_dispatch(queue);
     return FIRN_OK;
 }
@@ -545,9 +485,7 @@ unsigned io_queue_reap_until(struct io_queue *queue, unsigned min_count, unsigne
     ASSERT(pthread_equal(queue->owner, pthread_self()));
     ASSERT(max_count >= min_count);
     wait_for_done(queue, min_count, deadline_ns);
-    unsigned count = 0;
-    while (count < max_count && queue->done.first != NULL)
-        requests[count++] = list_take(&queue->done);
+    unsigned count = request_list_take_many(&queue->done, max_count, requests);
     queue->pending -= count;
     return count;
 }

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "io/posix_internal.h"
+#include "io/request_list_internal.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -21,15 +22,11 @@ struct threads_queue {
     struct io_driver_queue base;
     struct clock *clock;
     unsigned threads_max;
-    pthread_mutex_t mutex;    /* protects what follows; nothing else is locked meanwhile */
-    pthread_cond_t work;      /* there is something to do, or it is time to end */
-    pthread_cond_t reaped;    /* `done` has grown to done_wanted */
-    struct io_request *first; /* not yet begun ... */
-    struct io_request *last;
-    unsigned waiting; /* ... so many of them */
-    struct io_request *done;
-    struct io_request *done_last;
-    unsigned done_count;
+    pthread_mutex_t mutex;       /* protects what follows; nothing else is locked meanwhile */
+    pthread_cond_t work;         /* there is something to do, or it is time to end */
+    pthread_cond_t reaped;       /* `done` has grown to done_wanted */
+    struct request_list waiting; /* not yet begun */
+    struct request_list done;
     unsigned done_wanted; /* what the reaper waits for; UINT32_MAX while it does not */
     unsigned idle;        /* threads that wait for work */
     unsigned threads;
@@ -42,36 +39,24 @@ static int threads_probe(void)
     return 0;
 }
 
-static void append(struct io_request **first, struct io_request **last, struct io_request *request)
-{
-    request->next = NULL;
-    if (*first == NULL)
-        *first = request;
-    else
-        (*last)->next = request;
-    *last = request;
-}
-
 static void *thread_main(void *argument)
 {
     struct threads_queue *queue = argument;
     pthread_mutex_lock(&queue->mutex);
     while (true) {
-        while (queue->first == NULL && !queue->ending) {
+        while (queue->waiting.count == 0 && !queue->ending) {
             queue->idle++;
             pthread_cond_wait(&queue->work, &queue->mutex);
             queue->idle--;
         }
-        if (queue->first == NULL)
+        if (queue->waiting.count == 0)
             break;
-        struct io_request *request = queue->first;
-        queue->first = request->next;
-        queue->waiting--;
+        struct io_request *request = request_list_take(&queue->waiting);
         pthread_mutex_unlock(&queue->mutex);
         request->result = posix_execute(request);
         pthread_mutex_lock(&queue->mutex);
-        append(&queue->done, &queue->done_last, request);
-        if (++queue->done_count == queue->done_wanted)
+        request_list_append(&queue->done, request);
+        if (queue->done.count == queue->done_wanted)
             pthread_cond_signal(&queue->reaped);
     }
     pthread_mutex_unlock(&queue->mutex);
@@ -99,7 +84,7 @@ static void threads_queue_close(struct io_driver_queue *base)
 {
     struct threads_queue *queue = (struct threads_queue *)base;
     pthread_mutex_lock(&queue->mutex);
-    ASSERT(queue->first == NULL && queue->done == NULL);
+    ASSERT(queue->waiting.count == 0 && queue->done.count == 0);
     queue->ending = true;
     pthread_cond_broadcast(&queue->work);
     pthread_mutex_unlock(&queue->mutex);
@@ -136,7 +121,8 @@ static void wake_threads(struct threads_queue *queue, unsigned count)
 {
     for (unsigned i = 0; i < count && i < queue->idle; i++)
         pthread_cond_signal(&queue->work);
-    for (unsigned i = queue->idle; i < queue->waiting && queue->threads < queue->threads_max; i++)
+    for (unsigned i = queue->idle; i < queue->waiting.count && queue->threads < queue->threads_max;
+         i++)
         if (!start_thread(queue))
             break;
 }
@@ -147,16 +133,14 @@ static int threads_queue_submit(struct io_driver_queue *base, struct io_request 
     struct threads_queue *queue = (struct threads_queue *)base;
     pthread_mutex_lock(&queue->mutex);
     for (unsigned i = 0; i < count; i++)
-        append(&queue->first, &queue->last, requests[i]);
-    queue->waiting += count;
+        request_list_append(&queue->waiting, requests[i]);
     wake_threads(queue, count);
     if (queue->threads == 0) {
         /* No thread is to be had, so none competes for these: do them here. */
-        for (; queue->first != NULL; queue->waiting--, queue->done_count++) {
-            struct io_request *request = queue->first;
-            queue->first = request->next;
+        while (queue->waiting.count > 0) {
+            struct io_request *request = request_list_take(&queue->waiting);
             request->result = posix_execute(request);
-            append(&queue->done, &queue->done_last, request);
+            request_list_append(&queue->done, request);
         }
     }
     pthread_mutex_unlock(&queue->mutex);
@@ -167,7 +151,7 @@ static void wait_for_done(struct threads_queue *queue, unsigned count, uint64_t 
 {
     struct timespec limit;
     struct timespec until;
-    if (queue->done_count >= count)
+    if (queue->done.count >= count)
         return;
     bool limited = posix_wait_limit(queue->clock, deadline_ns, &limit);
     if (limited) {
@@ -178,7 +162,7 @@ static void wait_for_done(struct threads_queue *queue, unsigned count, uint64_t 
     }
     queue->done_wanted = count;
     int error = 0;
-    while (queue->done_count < count && error == 0)
+    while (queue->done.count < count && error == 0)
         error = limited
                     ? pthread_cond_clockwait(&queue->reaped, &queue->mutex, CLOCK_MONOTONIC, &until)
                     : pthread_cond_wait(&queue->reaped, &queue->mutex);
@@ -189,14 +173,9 @@ static int threads_queue_reap(struct io_driver_queue *base, unsigned min_count, 
                               uint64_t deadline_ns, struct io_request **requests)
 {
     struct threads_queue *queue = (struct threads_queue *)base;
-    unsigned count = 0;
     pthread_mutex_lock(&queue->mutex);
     wait_for_done(queue, min_count, deadline_ns);
-    while (count < max_count && queue->done != NULL) {
-        requests[count++] = queue->done;
-        queue->done = queue->done->next;
-    }
-    queue->done_count -= count;
+    unsigned count = request_list_take_many(&queue->done, max_count, requests);
     pthread_mutex_unlock(&queue->mutex);
     return (int)count;
 }

@@ -91,7 +91,7 @@ static bool forbid(const int *calls, unsigned count)
            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
 }
 
-enum { CHILD_GOOD = 0, CHILD_NO_FILTER = 77 };
+enum { CHILD_GOOD = 0, CHILD_UNFIT = 77 }; /* unfit: the child could not be restricted */
 
 /* In a child: use a system of `wanted` and tell whether it is `expected`, works and warned so. */
 static int use_system(enum io_backend wanted, enum io_backend expected, const char *warning)
@@ -120,7 +120,7 @@ static void check_child(pid_t child)
     assert_true(child > 0);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
-    if (WEXITSTATUS(status) == CHILD_NO_FILTER)
+    if (WEXITSTATUS(status) == CHILD_UNFIT)
         skip();
     assert_int_equal(WEXITSTATUS(status), CHILD_GOOD);
 }
@@ -131,7 +131,7 @@ static void check_fallback(const int *calls, unsigned count, enum io_backend wan
     pid_t child = fork();
     if (child == 0) {
         if (!forbid(calls, count))
-            _exit(CHILD_NO_FILTER);
+            _exit(CHILD_UNFIT);
         _exit(use_system(wanted, expected, warning));
     }
     check_child(child);
@@ -179,13 +179,37 @@ static void no_locked_memory_is_no_obstacle(void **state)
     if (child == 0) {
         struct rlimit none = {0, 0};
         if (setrlimit(RLIMIT_MEMLOCK, &none) != 0 || (geteuid() == 0 && setuid(65534) != 0))
-            _exit(CHILD_NO_FILTER);
+            _exit(CHILD_UNFIT);
         int error = -posix_backend_probe(IO_BACKEND_URING);
         char warning[256];
         snprintf(warning, sizeof(warning), "io_uring is not available here (%s); using libaio",
                  strerror(error));
         _exit(error == 0 ? use_system(IO_BACKEND_AUTO, IO_BACKEND_URING, NULL)
                          : use_system(IO_BACKEND_AUTO, IO_BACKEND_LIBAIO, warning));
+    }
+    check_child(child);
+}
+
+static void *return_argument(void *argument)
+{
+    return argument;
+}
+
+static void where_no_thread_can_be_started_the_caller_does_the_work(void **state)
+{
+    (void)state;
+    int fd = open(file_path, O_RDWR | O_CREAT, 0600);
+    assert_true(fd >= 0 && fchmod(fd, 0666) == 0 && chmod(directory, 0777) == 0);
+    close(fd);
+    pid_t child = fork();
+    if (child == 0) {
+        struct rlimit none = {0, 0};
+        if (setrlimit(RLIMIT_NPROC, &none) != 0 || (geteuid() == 0 && setuid(65534) != 0))
+            _exit(CHILD_UNFIT);
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, return_argument, NULL) == 0)
+            _exit(CHILD_UNFIT);
+        _exit(use_system(IO_BACKEND_THREADS, IO_BACKEND_THREADS, NULL));
     }
     check_child(child);
 }
@@ -508,6 +532,7 @@ int main(void)
         cmocka_unit_test(where_both_are_forbidden_threads_are_used),
         cmocka_unit_test(what_is_not_forbidden_is_used_silently),
         cmocka_unit_test(no_locked_memory_is_no_obstacle),
+        cmocka_unit_test(where_no_thread_can_be_started_the_caller_does_the_work),
         cmocka_unit_test(a_queue_that_cannot_be_had_says_what_to_do),
         cmocka_unit_test(waiting_ends_at_the_deadline),
         cmocka_unit_test(errors_of_the_kernel_come_back),
