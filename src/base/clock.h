@@ -70,7 +70,9 @@ static inline uint64_t clock_now(struct clock *clock)
     return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-/** Count the calling thread among those whose waiting lets virtual time pass. Others: no effect. */
+/** Count the calling thread among those whose waiting lets virtual time pass. Others: no effect. A
+ * thread that is blocked elsewhere, having left, may be joined by its waker: then no time passes
+ * until it waits again. */
 void clock_join(struct clock *clock);
 
 /** Count the calling thread no longer. Call it before blocking elsewhere and before ending. */

@@ -160,7 +160,7 @@ static firn_rc add_random_rows(const struct model_spec *spec, uint32_t block_byt
             struct device_load load = {.write_percent = percent,
                                        .block_bytes = block_bytes,
                                        .depth = depths[i],
-                                       .requests = paused ? 1000000000 / block_bytes : 12000};
+                                       .requests = paused ? 500000000 / block_bytes : 8000};
             FIRN_TRY(add_row(spec, &load, check));
         }
     return FIRN_OK;

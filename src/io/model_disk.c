@@ -49,10 +49,10 @@ struct disk {
     struct range segments[SEGMENTS];
     unsigned segment; /* the newest */
 
-    struct model_queue waiting;  /* for the arm */
-    struct model_queue cached;   /* acknowledged writes, for the arm */
-    struct model_queue roomless; /* for room in the write cache */
-    struct model_queue syncs;    /* for cached writes */
+    struct model_fifo waiting;  /* for the arm */
+    struct model_fifo cached;   /* acknowledged writes, for the arm */
+    struct model_fifo roomless; /* for room in the write cache */
+    struct model_fifo syncs;    /* for cached writes */
     uint64_t cached_bytes, cached_count;
     uint64_t mark;    /* order of cached writes */
     uint64_t link_ns; /* until when the interface is busy */
@@ -204,8 +204,8 @@ static double media_ns(const struct disk *disk, const struct model_part *part, u
 }
 
 /* The part of a queue's first `window` that is reached first, waiting counted in its favour. */
-static void choose_from(const struct disk *disk, struct model_queue *queue, unsigned window,
-                        uint64_t now_ns, double *best_cost, struct model_queue **best_queue,
+static void choose_from(const struct disk *disk, struct model_fifo *queue, unsigned window,
+                        uint64_t now_ns, double *best_cost, struct model_fifo **best_queue,
                         struct model_part ***best_link)
 {
     struct model_part **link = &queue->head;
@@ -224,7 +224,7 @@ static void choose_from(const struct disk *disk, struct model_queue *queue, unsi
 static void next_work(struct disk *disk)
 {
     uint64_t now_ns = disk->member.device->now_ns;
-    struct model_queue *queue = NULL;
+    struct model_fifo *queue = NULL;
     struct model_part **link = NULL;
     double cost = INFINITY;
     /* Who waits for a read or a sync comes before a cache with room. */
@@ -235,7 +235,7 @@ static void next_work(struct disk *disk)
         choose_from(disk, &disk->cached, CACHED_WINDOW, now_ns, &cost, &queue, &link);
     if (queue == NULL)
         return;
-    struct model_part *part = model_queue_take(queue, link);
+    struct model_part *part = model_fifo_take(queue, link);
     if (disk->ahead)
         disk->segments[disk->segment].to = frontier(disk);
     start(disk, part, media_ns(disk, part, now_ns));
@@ -279,7 +279,7 @@ static void take_write(struct disk *disk, struct model_part *part)
                                   .mark = ++disk->mark,
                                   .start_turn = part->start_turn,
                                   .end_turn = part->end_turn};
-    model_queue_push(&disk->cached, medium);
+    model_fifo_push(&disk->cached, medium);
     disk->cached_bytes += medium->size_bytes;
     disk->cached_count++;
     answer(disk, part, part->size_bytes);
@@ -293,7 +293,7 @@ static void cached_write_done(struct disk *disk, struct model_part *part)
     while (*link != NULL) {
         struct model_part *sync = *link;
         if (part->mark <= sync->mark && --sync->left == 0) {
-            model_queue_take(&disk->syncs, link);
+            model_fifo_take(&disk->syncs, link);
             answer(disk, sync, 0);
         } else {
             link = &sync->next;
@@ -301,21 +301,21 @@ static void cached_write_done(struct disk *disk, struct model_part *part)
     }
     model_pool_give(&disk->member.device->parts, part);
     while (disk->roomless.head != NULL && fits_cache(disk, disk->roomless.head)) {
-        take_write(disk, model_queue_take(&disk->roomless, &disk->roomless.head));
+        take_write(disk, model_fifo_take(&disk->roomless, &disk->roomless.head));
     }
 }
 
 static void submit_write(struct disk *disk, struct model_part *part)
 {
     if (!disk->spec.write_cache) {
-        model_queue_push(&disk->waiting, part);
+        model_fifo_push(&disk->waiting, part);
     } else if (part->size_bytes > disk->spec.write_cache_bytes) {
         model_pool_give(&disk->member.device->parts, part->shadow);
-        model_queue_push(&disk->waiting, part);
+        model_fifo_push(&disk->waiting, part);
     } else if (disk->roomless.head == NULL && fits_cache(disk, part)) {
         take_write(disk, part);
     } else {
-        model_queue_push(&disk->roomless, part);
+        model_fifo_push(&disk->roomless, part);
     }
 }
 
@@ -326,7 +326,7 @@ static void submit_sync(struct disk *disk, struct model_part *part)
     if (part->left == 0)
         answer(disk, part, 0);
     else
-        model_queue_push(&disk->syncs, part);
+        model_fifo_push(&disk->syncs, part);
 }
 
 /* ---- A member -----------------------------------------------------------------------------------
@@ -345,7 +345,7 @@ static void submit_read(struct disk *disk, struct model_part *part)
         uint64_t wait_ns = disk->head_ns > now_ns ? disk->head_ns - now_ns : 0;
         start(disk, part, (double)wait_ns + (part->end_turn - frontier(disk)) * disk->turn_ns);
     } else {
-        model_queue_push(&disk->waiting, part);
+        model_fifo_push(&disk->waiting, part);
     }
 }
 

@@ -96,27 +96,26 @@ struct model_part {
 };
 
 /** Parts in order; empty when head is NULL. tail must be set to &head first. */
-struct model_queue {
+struct model_fifo {
     struct model_part *head;
     struct model_part **tail;
 };
 
 /** Append a part. */
-static inline void model_queue_push(struct model_queue *queue, struct model_part *part)
+static inline void model_fifo_push(struct model_fifo *fifo, struct model_part *part)
 {
     part->next = NULL;
-    *queue->tail = part;
-    queue->tail = &part->next;
+    *fifo->tail = part;
+    fifo->tail = &part->next;
 }
 
-/** Take out the part that a link of the queue points to. @return the part */
-static inline struct model_part *model_queue_take(struct model_queue *queue,
-                                                  struct model_part **link)
+/** Take out the part that a link of the fifo points to. @return the part */
+static inline struct model_part *model_fifo_take(struct model_fifo *fifo, struct model_part **link)
 {
     struct model_part *part = *link;
     *link = part->next;
-    if (queue->tail == &part->next)
-        queue->tail = link;
+    if (fifo->tail == &part->next)
+        fifo->tail = link;
     return part;
 }
 

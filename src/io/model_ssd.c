@@ -39,15 +39,15 @@ struct ssd {
     uint64_t idle;       /* a bit for each idle channel */
     unsigned next_start; /* where the search for an idle channel begins, so that all wear alike */
 
-    struct model_queue writes; /* the first is being sent or waits for room in the buffer */
-    uint64_t piece_bytes;      /* what is sent at once */
-    uint64_t sending_bytes;    /* of the first write; 0 while none is */
-    double dirty_bytes;        /* in the buffer, not programmed yet */
-    double pages_open;         /* the programming they need, in pages ... */
-    double pages_unissued;     /* ... of which so much fills no page yet ... */
-    uint64_t pages_pending;    /* ... and so many wait for a channel */
+    struct model_fifo writes; /* the first is being sent or waits for room in the buffer */
+    uint64_t piece_bytes;     /* what is sent at once */
+    uint64_t sending_bytes;   /* of the first write; 0 while none is */
+    double dirty_bytes;       /* in the buffer, not programmed yet */
+    double pages_open;        /* the programming they need, in pages ... */
+    double pages_unissued;    /* ... of which so much fills no page yet ... */
+    uint64_t pages_pending;   /* ... and so many wait for a channel */
     uint64_t pages_issued, pages_done;
-    struct model_queue syncs; /* waiting for pages_done to reach their mark */
+    struct model_fifo syncs; /* waiting for pages_done to reach their mark */
 
     uint64_t stream_ends[STREAMS];
     unsigned stream;
@@ -190,7 +190,7 @@ static void page_programmed(struct ssd *ssd)
         ssd->pages_open -= 1;
     }
     while (ssd->syncs.head != NULL && ssd->pages_done >= ssd->syncs.head->mark) {
-        struct model_part *sync = model_queue_take(&ssd->syncs, &ssd->syncs.head);
+        struct model_part *sync = model_fifo_take(&ssd->syncs, &ssd->syncs.head);
         sync->timer.fire = fire_done;
         model_arm(device, &sync->timer, after(ssd, device->now_ns, ssd->flush_ns));
     }
@@ -280,7 +280,7 @@ static void fire_sent(struct model_device *device, struct model_timer *timer)
     ssd->sending_bytes = 0;
     issue_programs(ssd, false);
     if (part->left == 0) {
-        model_queue_take(&ssd->writes, &ssd->writes.head);
+        model_fifo_take(&ssd->writes, &ssd->writes.head);
         part->timer.fire = fire_done;
         model_arm(device, &part->timer, after(ssd, device->now_ns, ssd->write_ns));
     }
@@ -311,7 +311,7 @@ static void send_writes(struct ssd *ssd)
 static void submit_write(struct ssd *ssd, struct model_part *part)
 {
     part->left = part->size_bytes;
-    model_queue_push(&ssd->writes, part);
+    model_fifo_push(&ssd->writes, part);
     send_writes(ssd);
 }
 
@@ -328,7 +328,7 @@ static void submit_sync(struct ssd *ssd, struct model_part *part)
     }
     /* Something dirty is a page that is not done, once the last fraction of one is issued. */
     part->mark = UINT64_MAX;
-    model_queue_push(&ssd->syncs, part);
+    model_fifo_push(&ssd->syncs, part);
     issue_programs(ssd, true);
     part->mark = ssd->pages_issued;
     ASSERT(ssd->pages_done < part->mark);
