@@ -68,6 +68,7 @@ struct model_handle {
 /** Bytes that a request moves. */
 uint64_t model_request_bytes(const struct io_request *request);
 
+/** Make a waiter that waits for nothing yet; and end one. */
 void model_waiter_init(struct model_waiter *waiter);
 void model_waiter_destroy(struct model_waiter *waiter);
 
@@ -92,8 +93,7 @@ void model_wait(struct model_driver *driver, struct model_waiter *waiter, uint64
 /** Before a thread that has waited goes its way: see to it that somebody watches the clock. */
 void model_hand_over(struct model_driver *driver);
 
-/* Queues. */
-
+/** The queue's part of the decorator, as struct io_driver_ops has it; without the mutex. */
 int model_queue_open(struct io_driver *driver, unsigned depth, struct io_driver_queue **queue);
 void model_queue_close(struct io_driver_queue *queue);
 int model_queue_submit(struct io_driver_queue *queue, struct io_request *const *requests,
