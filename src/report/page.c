@@ -70,9 +70,14 @@ static void put_number_cell(FILE *out, double sort, const char *text)
     fprintf(out, "<td class=\"number\" data-sort=\"%.9g\">%s</td>", sort, text);
 }
 
-static const char *count_text(double count, char text[UNITS_TEXT_BYTES])
+/* units.h keeps to ASCII for terminals; a page may have its Greek. */
+static const char *duration_text(double duration_ns, char text[UNITS_TEXT_BYTES + 1])
 {
-    return units_format_count(count, text);
+    units_format_duration(duration_ns, text);
+    size_t length = strlen(text);
+    if (length > 3 && strcmp(text + length - 3, " us") == 0)
+        memcpy(text + length - 2, "\xc2\xb5s", sizeof("\xc2\xb5s"));
+    return text;
 }
 
 /* ---- The head ----------------------------------------------------------------------------------
@@ -190,11 +195,27 @@ static firn_rc put_verdict_list(struct page *page, bool quiet, bool all)
     return FIRN_OK;
 }
 
+static firn_rc put_file_verdicts(struct page *page)
+{
+    for (unsigned i = 0; i < page->report->file_count; i++) {
+        char *text;
+        FIRN_TRY(report_file_verdict(page->report, i, &text));
+        if (text == NULL)
+            continue;
+        fputs("<p class=\"headline\">", page->out);
+        report_put_html(page->out, text);
+        fputs(".</p>\n", page->out);
+        memory_free(text);
+    }
+    return FIRN_OK;
+}
+
 /* Few runs are said one by one; of many, those in trouble first and the others on demand. */
 static firn_rc put_verdicts(struct page *page)
 {
     enum { ALL_SHOWN_MAX = 6 };
     const struct report *report = page->report;
+    FIRN_TRY(put_file_verdicts(page));
     if (report->row_count <= ALL_SHOWN_MAX)
         return put_verdict_list(page, false, true);
     unsigned quiet = 0;
@@ -234,7 +255,7 @@ static firn_rc put_warning(struct page *page)
 
 static void put_kind_cells(FILE *out, const struct report_row *row, unsigned k)
 {
-    char text[UNITS_TEXT_BYTES];
+    char text[UNITS_TEXT_BYTES + 1];
     const struct report_row_kind *kind = &row->kinds[k];
     fputs("<td class=\"kind\">", out);
     report_put_html(out, kind->name);
@@ -243,7 +264,7 @@ static void put_kind_cells(FILE *out, const struct report_row *row, unsigned k)
     fputs("</td>", out);
     for (unsigned l = 0; l < LATENCY_COUNT; l++)
         put_number_cell(out, kind->has_latency ? kind->latency_us[l] : -1,
-                        kind->has_latency ? units_format_duration(kind->latency_us[l] * 1e3, text)
+                        kind->has_latency ? duration_text(kind->latency_us[l] * 1e3, text)
                                           : "\xe2\x80\x93");
 }
 
@@ -254,9 +275,9 @@ static void put_rate_cell(FILE *out, const struct report_row *row, unsigned rows
     char high[UNITS_TEXT_BYTES];
     fprintf(out,
             "<td rowspan=\"%u\" class=\"number\" data-sort=\"%.9g\" title=\"of %u values\">"
-            "<strong>%s</strong> <span class=\"aside\">%s \xe2\x80\x93 %s%s</span></td>",
-            rows, row->rate.median, row->rate_count, count_text(row->rate.median, median),
-            count_text(row->rate.low, low), count_text(row->rate.high, high),
+            "<strong>%s</strong><span class=\"under\">%s \xe2\x80\x93 %s%s</span></td>",
+            rows, row->rate.median, row->rate_count, units_format_count(row->rate.median, median),
+            units_format_count(row->rate.low, low), units_format_count(row->rate.high, high),
             row->rate.confidence > 0 ? "" : "*");
 }
 
@@ -265,7 +286,7 @@ static void put_ratio_cell(FILE *out, const struct report_row *row, unsigned num
     fprintf(out, "<td rowspan=\"%u\" class=\"number ratio\" data-sort=\"%.9g\">", rows,
             row->ratio.ratio);
     if (report_row_has_ratio(row))
-        fprintf(out, "<strong>%.3g</strong> <span class=\"aside\">%.3g \xe2\x80\x93 %.3g</span>",
+        fprintf(out, "<strong>%.3g</strong><span class=\"under\">%.3g \xe2\x80\x93 %.3g</span>",
                 row->ratio.ratio, row->ratio.low, row->ratio.high);
     else
         fputs(row->baseline == (int)number ? "1" : "\xe2\x80\x93", out);
@@ -279,18 +300,18 @@ static void put_ratio_cell(FILE *out, const struct report_row *row, unsigned num
 
 static void put_event_cell(FILE *out, unsigned events, double length_s, unsigned rows)
 {
-    char text[UNITS_TEXT_BYTES];
+    char text[UNITS_TEXT_BYTES + 1];
     fprintf(out, "<td rowspan=\"%u\" class=\"number\" data-sort=\"%.9g\">", rows, length_s);
     if (events == 0)
         fputs("0</td>", out);
     else
-        fprintf(out, "%u <span class=\"aside\">%s</span></td>", events,
-                units_format_duration(length_s * 1e9, text));
+        fprintf(out, "%u<span class=\"under\">%s</span></td>", events,
+                duration_text(length_s * 1e9, text));
 }
 
 static void put_row(FILE *out, const struct report_row *row, unsigned number)
 {
-    char text[UNITS_TEXT_BYTES];
+    char text[UNITS_TEXT_BYTES + 1];
     unsigned rows = row->kind_count > 0 ? row->kind_count : 1;
     fprintf(out, "<tbody data-row=\"%u\"><tr><td rowspan=\"%u\" class=\"number key\">%u</td>",
             number, rows, number + 1);
@@ -308,7 +329,7 @@ static void put_row(FILE *out, const struct report_row *row, unsigned number)
     put_event_cell(out, row->stalls, row->stalled_s, rows);
     put_event_cell(out, row->slowdowns, row->slowed_s, rows);
     fprintf(out, "<td rowspan=\"%u\" class=\"number\" data-sort=\"%.9g\">%s</td>", rows,
-            row->longest_silence_ms, units_format_duration(row->longest_silence_ms * 1e6, text));
+            row->longest_silence_ms, duration_text(row->longest_silence_ms * 1e6, text));
     for (unsigned k = 0; k < row->kind_count; k++) {
         fputs(k == 0 ? "" : "<tr>", out);
         put_kind_cells(out, row, k);
@@ -329,7 +350,7 @@ static firn_rc put_summary(struct page *page)
 
 static void put_run_facts(FILE *out, const struct report_run *run)
 {
-    char text[UNITS_TEXT_BYTES];
+    char text[UNITS_TEXT_BYTES + 1];
     double total = 0;
     for (unsigned k = 0; k < run->kind_count; k++)
         total += run->kinds[k].operations;
@@ -338,17 +359,17 @@ static void put_run_facts(FILE *out, const struct report_run *run)
         const struct report_kind *kind = &run->kinds[k];
         fputs(k == 0 ? "" : " \xc2\xb7 ", out);
         report_put_html(out, kind->name);
-        fprintf(out, " %.1f %% of operations (%s/s, ",
+        fprintf(out, " %.3g %% of operations (%s/s, ",
                 total > 0 ? 100 * kind->operations / total : 0,
-                count_text(kind->operations_per_s, text));
+                units_format_count(kind->operations_per_s, text));
         fprintf(out, "%s/s)", units_format_size(kind->bytes_per_s, text));
     }
     fprintf(out, " \xc2\xb7 warm-up %s",
-            run->judgement.warmup_s > 0 ? units_format_duration(run->judgement.warmup_s * 1e9, text)
+            run->judgement.warmup_s > 0 ? duration_text(run->judgement.warmup_s * 1e9, text)
                                         : "none");
     if (run->judgement.steady)
         fprintf(out, " \xc2\xb7 steady from %s on",
-                units_format_duration(run->judgement.steady_start_s * 1e9, text));
+                duration_text(run->judgement.steady_start_s * 1e9, text));
     fputs("</p>\n", out);
 }
 
@@ -422,7 +443,12 @@ static void put_difference(FILE *out, const struct report *report,
 static firn_rc put_different(struct page *page)
 {
     const struct report *report = page->report;
-    fputs("<thead><tr><th scope=\"col\">setting</th>", page->out);
+    if (report->row_count < 2)
+        return FIRN_OK;
+    fputs("<h3>What differs</h3>\n<div class=\"table-frame\" tabindex=\"0\" role=\"region\" "
+          "aria-label=\"Settings that differ\">\n<table id=\"different\">\n"
+          "<thead><tr><th scope=\"col\">setting</th>",
+          page->out);
     for (unsigned r = 0; r < report->row_count; r++) {
         fprintf(page->out, "<th scope=\"col\"><span class=\"key\">%u</span> ", r + 1);
         put_label(page->out, &report->rows[r]);
@@ -432,7 +458,7 @@ static firn_rc put_different(struct page *page)
     for (unsigned i = 0; i < report->setting_count; i++)
         if (!report->settings[i].same)
             put_difference(page->out, report, &report->settings[i]);
-    fputs("</tbody>\n", page->out);
+    fputs("</tbody>\n</table>\n</div>\n<h3>What all runs share</h3>\n", page->out);
     return FIRN_OK;
 }
 

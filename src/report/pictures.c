@@ -148,6 +148,30 @@ bool report_picture_name(const struct report *report, unsigned number,
     return true;
 }
 
+/* Long runs are told in minutes or hours. */
+struct time_unit {
+    double seconds;
+    const char *name;
+};
+
+static struct time_unit time_unit(double longest_s)
+{
+    if (longest_s > 3 * 3600)
+        return (struct time_unit){3600, "hours"};
+    if (longest_s > 600)
+        return (struct time_unit){60, "minutes"};
+    return (struct time_unit){1, "seconds"};
+}
+
+static double run_length_s(const struct report_run *run)
+{
+    if (run->interval_count == 0)
+        return 0;
+    unsigned last = run->interval_count - 1;
+    return run->intervals.columns[INTERVAL_START_S].values[last] +
+           run->intervals.columns[INTERVAL_LENGTH_S].values[last];
+}
+
 /* ---- Pieces of plots ---------------------------------------------------------------------------
  */
 
@@ -174,7 +198,7 @@ static void put_lines(FILE *out, bool *first, unsigned run, unsigned column, uns
                       const char *title)
 {
     put_part(out, first);
-    fprintf(out, "$time_%u using 1:%u with lines lw 1.3", run, column);
+    fprintf(out, "$time_%u using ($1/unit):%u with lines lw 1.3", run, column);
     put_style(out, style);
     put_title(out, title);
 }
@@ -184,9 +208,15 @@ static void put_lines(FILE *out, bool *first, unsigned run, unsigned column, uns
 
 static void put_timeline(const struct report *report, const struct picture *picture, FILE *out)
 {
-    fputs("set title 'Throughput over time'\nset xlabel 'seconds since the start of the run'\n"
-          "set ylabel 'operations/s'\n",
-          out);
+    double longest_s = 0;
+    for (unsigned i = 0; i < report->run_count; i++)
+        longest_s = fmax(longest_s, run_length_s(&report->runs[i]));
+    struct time_unit unit = time_unit(longest_s);
+    fprintf(out,
+            "unit = %.0f\nset title 'Throughput over time'\n"
+            "set xlabel '%s since the start of the run'\nset ylabel 'operations/s'\n"
+            "set xrange [0:%.9g]\n",
+            unit.seconds, unit.name, longest_s / unit.seconds);
     fputs(picture->log ? "set logscale y\n" : "set yrange [0:*]\n", out);
     bool first = true;
     for (unsigned i = 0; i < report->run_count; i++)
@@ -258,7 +288,7 @@ static void put_density(const struct report *report, const struct picture *pictu
 static void put_percentiles(const struct report *report, FILE *out)
 {
     fputs("set title 'Latency of the whole run by percentile'\nset xlabel 'percentile'\n"
-          "set ylabel 'microseconds'\nset logscale y\nset xrange [0:*]\n"
+          "set ylabel 'milliseconds'\nset logscale y\nset xrange [0:*]\n"
           "set xtics ('0' 0, '50' 0.30103, '90' 1, '99' 2, '99.9' 3, '99.99' 4, '99.999' 5, "
           "'99.9999' 6, '99.99999' 7, '99.999999' 8)\n",
           out);
@@ -269,9 +299,10 @@ static void put_percentiles(const struct report *report, FILE *out)
             if (!has_percentiles(&run->kinds[k]))
                 continue;
             put_part(out, &first);
-            fprintf(out,
-                    "$percentile_%u_%u using 1:($2>0?$2:NaN) with lines lw 1.6 lc rgb '%s' dt %u",
-                    i, k, colours[run->row % COLOUR_COUNT], 1 + k % 5);
+            fprintf(
+                out,
+                "$percentile_%u_%u using 1:($2>0?$2/1000:NaN) with lines lw 1.6 lc rgb '%s' dt %u",
+                i, k, colours[run->row % COLOUR_COUNT], 1 + k % 5);
             fputs(" title ", out);
             report_put_gnuplot(out, run->label);
             fputs(".': '.", out);
@@ -293,14 +324,15 @@ static void put_group_panel(const struct report *report, const struct picture_gr
         if (strcmp(other.name, group->name) != 0)
             continue;
         put_part(out, &first);
-        fprintf(out, "$group_%u using 1:%u with linespoints pt 7 lw 1.6", g, latencies ? 5 : 2);
+        fprintf(out, "$group_%u using 1:%s with linespoints pt 7 lw 1.6", g,
+                latencies ? "($5/1000)" : "2");
         put_style(out, other.file);
         fputs(latencies ? " title 'p50, '." : " title ", out);
         report_put_gnuplot(out, report->files[other.file].label);
         put_part(out, &first);
         if (latencies)
             fprintf(out,
-                    "$group_%u using 1:7 with linespoints pt 6 lw 1.2 lc rgb '%s' dt 2 "
+                    "$group_%u using 1:($7/1000) with linespoints pt 6 lw 1.2 lc rgb '%s' dt 2 "
                     "title 'p99, '.",
                     g, colours[other.file % COLOUR_COUNT]);
         else
@@ -340,7 +372,7 @@ static void put_group(const struct report *report, unsigned number, FILE *out)
           out);
     if (group_has(report, &group, false))
         put_group_panel(report, &group, false, out);
-    fputs("set ylabel 'microseconds'\nset yrange [0:*]\n", out);
+    fputs("set ylabel 'milliseconds'\nset yrange [0:*]\n", out);
     if (group_has(report, &group, true))
         put_group_panel(report, &group, true, out);
     fputs("unset multiplot\n", out);
@@ -367,14 +399,15 @@ static unsigned panel_count(const struct report_run *run)
     return count;
 }
 
-static void put_run_throughput(const struct report_run *run, unsigned number, FILE *out)
+static void put_run_throughput(const struct report_run *run, unsigned number, double unit_s,
+                               FILE *out)
 {
     for (unsigned i = 0; i < run->judgement.event_count; i++) {
         const struct report_event *event = &run->judgement.events[i];
         fprintf(out,
                 "set object rectangle from %.9g, graph 0 to %.9g, graph 1 behind fc rgb '%s' "
                 "fs solid 0.35 noborder\n",
-                event->start_s, event->start_s + event->length_s,
+                event->start_s / unit_s, (event->start_s + event->length_s) / unit_s,
                 event->is_stall ? "#c62828" : "#e6a100");
     }
     fputs("set ylabel 'operations/s'\nset yrange [0:*]\n", out);
@@ -389,13 +422,15 @@ static void put_run_latencies(const struct report_run *run, unsigned number, uns
 {
     static const char *const shades[LATENCY_COUNT] = {"#1f4e79", "#2a7ab0", "#3fa37c", "#d08a1d",
                                                       "#b0402a"};
-    fputs("set ylabel 'microseconds'\nset logscale y\nset yrange [*:*]\n", out);
+    fputs("set ylabel 'milliseconds'\nset logscale y\nset yrange [*:*]\n", out);
     bool first = true;
     for (unsigned l = 0; l < LATENCY_COUNT; l++) {
         put_part(out, &first);
         unsigned column = PICTURE_LATENCIES + kind * LATENCY_COUNT + l;
-        fprintf(out, "$time_%u using 1:($%u>0?$%u:NaN) with lines lw 1.2 lc rgb '%s' title ",
-                number, column, column, shades[l]);
+        fprintf(
+            out,
+            "$time_%u using ($1/unit):($%u>0?$%u/1000:NaN) with lines lw 1.2 lc rgb '%s' title ",
+            number, column, column, shades[l]);
         report_put_gnuplot(out, run->kinds[kind].name);
         fprintf(out, ".' %s'", report_latency_names[l]);
     }
@@ -411,11 +446,13 @@ static void put_run_device(const struct report_run *run, unsigned number, FILE *
     put_lines(out, &first, number, PICTURE_UTIL, 7, "device util");
     if (run->device.columns[DEVICE_R_AWAIT_MS].values != NULL)
         fprintf(out,
-                ", \\\n    $time_%u using 1:%u axes x1y2 with lines lc rgb '%s' title 'r_await'",
+                ", \\\n    $time_%u using ($1/unit):%u axes x1y2 with lines lc rgb '%s' title "
+                "'r_await'",
                 number, PICTURE_R_AWAIT, colours[0]);
     if (run->device.columns[DEVICE_W_AWAIT_MS].values != NULL)
         fprintf(out,
-                ", \\\n    $time_%u using 1:%u axes x1y2 with lines lc rgb '%s' title 'w_await'",
+                ", \\\n    $time_%u using ($1/unit):%u axes x1y2 with lines lc rgb '%s' title "
+                "'w_await'",
                 number, PICTURE_W_AWAIT, colours[1]);
     fputs("\nunset y2tics\nunset y2label\n", out);
 }
@@ -431,16 +468,14 @@ static void put_run_cpu(const struct report_run *run, unsigned number, FILE *out
         {CPU_SYSTEM_PERCENT, PICTURE_SYSTEM, "system", "#d55e00"},
         {CPU_USER_PERCENT, PICTURE_USER, "user", "#0072b2"},
     };
-    fputs("set ylabel '% of all processors'\nset yrange [0:100]\n"
-          "set xlabel 'seconds since the start of the run'\n",
-          out);
+    fputs("set ylabel '% of all processors'\nset yrange [0:100]\n", out);
     bool first = true;
     /* Each curve is the sum of itself and those below it, the highest drawn first. */
     for (unsigned i = 0; i < sizeof(shares) / sizeof(shares[0]); i++) {
         if (run->cpu.columns[shares[i].column].values == NULL)
             continue;
         put_part(out, &first);
-        fprintf(out, "$time_%u using 1:(0", number);
+        fprintf(out, "$time_%u using ($1/unit):(0", number);
         for (unsigned j = i; j < sizeof(shares) / sizeof(shares[0]); j++)
             if (run->cpu.columns[shares[j].column].values != NULL)
                 fprintf(out, "+$%u", shares[j].place);
@@ -453,13 +488,16 @@ static void put_run_cpu(const struct report_run *run, unsigned number, FILE *out
 static void put_run(const struct report *report, unsigned number, FILE *out)
 {
     const struct report_run *run = &report->runs[number];
-    const double *start_s = run->intervals.columns[INTERVAL_START_S].values;
+    double length_s = run_length_s(run);
+    struct time_unit unit = time_unit(length_s);
     fprintf(out, "set multiplot layout %u,1 margins 0.09,0.94,0.07,0.93 spacing 0,0.06 title ",
             panel_count(run));
     report_put_gnuplot(out, run->label);
-    fprintf(out, "\nset key above right\nset xrange [%.9g:%.9g]\n", start_s[0],
-            start_s[run->interval_count - 1] + run->interval_s);
-    put_run_throughput(run, number, out);
+    fprintf(out,
+            "\nunit = %.0f\nset key at graph 1,1.02 bottom right horizontal\n"
+            "set xrange [0:%.9g]\nset xlabel '%s since the start of the run' offset 0,0.6\n",
+            unit.seconds, length_s / unit.seconds, unit.name);
+    put_run_throughput(run, number, unit.seconds, out);
     for (unsigned k = 0; k < run->kind_count; k++)
         if (has_latencies(run, k))
             put_run_latencies(run, number, k, out);
@@ -521,8 +559,9 @@ void report_write_script(const struct report *report, FILE *out)
         for (unsigned t = 0; t < 2; t++) {
             fprintf(out, "\nset terminal %s size %u,%u\nset output '%s.%s'\n", terminals[t][1],
                     PICTURE_WIDTH, picture_height(report, &picture), name, terminals[t][0]);
-            fputs("reset\nset grid lc rgb '#dddddd'\nset border 3 lc rgb '#888888'\n"
-                  "set tics nomirror\nset key below left reverse Left\n",
+            fputs("reset\nset grid lt 1 lw 0.5 lc rgb '#dddddd'\nset border 3 lc rgb '#888888'\n"
+                  "set tics nomirror\nset key above left reverse Left\nset lmargin 11\n"
+                  "set rmargin 4\n",
                   out);
             put_picture(report, &picture, out);
             fputs("unset output\n", out);

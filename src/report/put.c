@@ -45,13 +45,16 @@ void report_put_csv(FILE *out, const char *text)
 }
 
 /* In single quotes gnuplot expands neither backslashes nor backquotes nor macros; only the quote
-   itself is doubled. A line break would end the command. */
+   itself is doubled. A line break would end the command, and U+2028 and U+2029 the line of the
+   title. */
 void report_put_gnuplot(FILE *out, const char *text)
 {
     fputc('\'', out);
     for (; *text != '\0'; text++) {
         if (*text == '\'')
             fputs("''", out);
+        else if (strncmp(text, "\xe2\x80", 2) == 0 && (text[2] == '\xa8' || text[2] == '\xa9'))
+            text += 2;
         else
             fputc(iscntrl((unsigned char)*text) ? ' ' : *text, out);
     }

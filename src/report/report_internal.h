@@ -355,6 +355,10 @@ void report_slug(const char *label, char slug[REPORT_SLUG_BYTES]);
 /** Make a row's verdict: of repeats, that of the worst. Give it back with memory_free. */
 firn_rc report_row_verdict(const struct report *report, const struct report_row *row, char **text);
 
+/** Make the sentence that compares a file's runs with their namesakes in the baseline file; NULL
+    where there are fewer than two. Without a full stop. Give it back with memory_free. */
+firn_rc report_file_verdict(const struct report *report, unsigned file, char **text);
+
 /** Say a row's ratio in words; it has one. */
 void report_row_ratio_text(const struct report_row *row, char text[REPORT_RATIO_BYTES]);
 

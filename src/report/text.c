@@ -3,6 +3,7 @@
 #include "base/units.h"
 #include "report/report_internal.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- Sentences ---------------------------------------------------------------------------------
@@ -39,6 +40,48 @@ void report_row_ratio_text(const struct report_row *row, char text[REPORT_RATIO_
              "%.3g times the operations of the baseline (%s %.3g to %.3g)", row->ratio.ratio,
              row->ratio.sound ? "95 % interval" : "by the extremes", row->ratio.low,
              row->ratio.high);
+}
+
+/* Ratios of one file's runs to their namesakes: how many, and the sum of their logarithms. */
+struct file_ratios {
+    unsigned count;
+    double log_sum;
+    const struct report_row *lowest, *highest;
+};
+
+static void collect_ratios(const struct report *report, unsigned file, struct file_ratios *ratios)
+{
+    for (unsigned i = 0; i < report->row_count; i++) {
+        const struct report_row *row = &report->rows[i];
+        if (row->file != file || !report_row_has_ratio(row))
+            continue;
+        ratios->count++;
+        ratios->log_sum += log(row->ratio.ratio);
+        if (ratios->lowest == NULL || row->ratio.ratio < ratios->lowest->ratio.ratio)
+            ratios->lowest = row;
+        if (ratios->highest == NULL || row->ratio.ratio > ratios->highest->ratio.ratio)
+            ratios->highest = row;
+    }
+}
+
+/* The geometric mean is the one whose answer does not depend on which file is the baseline. */
+firn_rc report_file_verdict(const struct report *report, unsigned file, char **text)
+{
+    struct file_ratios ratios = {0};
+    *text = NULL;
+    if (report->baseline_file < 0 || (unsigned)report->baseline_file == file)
+        return FIRN_OK;
+    collect_ratios(report, file, &ratios);
+    if (ratios.count < 2)
+        return FIRN_OK;
+    int length = asprintf(text,
+                          "%s does %.3g times the operations of %s: the geometric mean of %u runs, "
+                          "from %.3g (%s) to %.3g (%s)",
+                          report->files[file].label, exp(ratios.log_sum / ratios.count),
+                          report->files[report->baseline_file].label, ratios.count,
+                          ratios.lowest->ratio.ratio, ratios.lowest->name,
+                          ratios.highest->ratio.ratio, ratios.highest->name);
+    return length >= 0 ? FIRN_OK : rc_raise(FIRN_E_NOMEM, "no memory for the verdict");
 }
 
 /* ---- The table ---------------------------------------------------------------------------------
@@ -181,6 +224,15 @@ static firn_rc put_verdicts(const struct report *report, FILE *out)
 {
     enum { ALL_SHOWN_MAX = 6 };
     unsigned left_out = 0;
+    for (unsigned i = 0; i < report->file_count; i++) {
+        char *text;
+        FIRN_TRY(report_file_verdict(report, i, &text));
+        if (text == NULL)
+            continue;
+        report_put_terminal(out, text);
+        fputs(".\n", out);
+        memory_free(text);
+    }
     for (unsigned i = 0; i < report->row_count; i++) {
         const struct report_row *row = &report->rows[i];
         if (report->row_count > ALL_SHOWN_MAX && is_quiet(row)) {

@@ -31,8 +31,9 @@ function themeColour(name) {
 }
 
 const DASHES = [null, [8, 3], [2, 3], [8, 3, 2, 3]];
-const rowColour = (row) => `run-${row % 8}`;
-const rowDash = (row) => DASHES[Math.floor(row / 8) % DASHES.length];
+const COLOUR_COUNT = 8;
+const slotColour = (slot) => `run-${slot % COLOUR_COUNT}`;
+const slotDash = (slot) => DASHES[Math.floor(slot / COLOUR_COUNT) % DASHES.length];
 
 /* ---- Axes ------------------------------------------------------------------------------------- */
 
@@ -209,7 +210,9 @@ function setTimeWindow(window) {
  *   log        starts logarithmic;  noLog  has no switch
  *   xTicks     (from, to, pixels, isLog) => ticks, unless isTime
  *   xFormat    x in the legend
+ *   yTop       what y must reach at least
  *   stacked, bands, noYTicks
+ *   headroom   pixels above the lines that `under` paints on
  *   under      (context, area, g, chart): painting below the lines
  */
 class Chart {
@@ -329,7 +332,7 @@ class Chart {
     const yLog = this.isLog && !this.spec.xLog;
     if (this.spec.yFixed || (this.spec.yRange && !yLog)) return this.spec.yFixed || this.spec.yRange;
     let low = Infinity;
-    let high = 0;
+    let high = this.spec.yTop || 0;
     for (const row of rows) {
       let sum = 0;
       for (let s = 1; s < row.length; s++) {
@@ -342,7 +345,10 @@ class Chart {
       if (this.spec.stacked && sum > high) high = sum;
     }
     if (high === 0) return yLog ? [0.1, 1] : [0, 1];
-    return yLog ? [low / 1.25, high * 1.25] : [0, high * 1.06];
+    /* Room above the lines for what is painted there. */
+    const share = Math.min(0.5, (this.spec.headroom || 0) / (this.plot.clientHeight - 20));
+    if (yLog) return [low / 1.25, high * 1.25 * ((1.5 * high) / low) ** (share / (1 - share))];
+    return [0, (high * 1.06) / (1 - share)];
   }
 
   /* On a logarithmic axis nothing lies at the foot rather than nowhere: a stall must be seen. */
@@ -393,6 +399,7 @@ class Chart {
       stackedGraphNaNFill: "none",
       drawPoints: Boolean(spec.points),
       pointSize: 3,
+      rightGap: 26, /* half of the last label */
       highlightCircleSize: spec.rows && !spec.points ? 0 : 3,
       axisLineColor: themeColour("rule"),
       gridLineColor: themeColour("grid"),
@@ -400,7 +407,7 @@ class Chart {
       logscale: yLog,
       axes: {
         x: {
-          axisLabelWidth: 80,
+          axisLabelWidth: 52,
           ticker: (from, to, pixels) =>
             spec.isTime ? timeTicker(from, to, pixels) : spec.xTicks(from, to, pixels, this.isLog),
           drawGrid: !spec.noXGrid,

@@ -145,6 +145,7 @@ function formatCount(value) {
 }
 
 function formatMicroseconds(us) {
+  if (us === 0) return "0";
   const steps = [[3.6e9, " h"], [6e7, " min"], [1e6, " s"], [1e3, " ms"], [1, " \u00b5s"]];
   for (const [size, unit] of steps) if (us >= size) return threeDigits(us / size) + unit;
   return threeDigits(us * 1000) + " ns";

@@ -1,18 +1,29 @@
 /* page.js -- which charts there are, and what the page's controls do. */
 
 const comparison = document.getElementById("comparison");
-const shownRows = new Set(chooseShownRows());
 
-/* Runs that stand for themselves before those of a group, which have a picture of their own. */
-function chooseShownRows() {
+/* Shown rows have slots, and those their colours: of up to eight runs no two look alike. */
+const slots = new Map();
+
+function showRow(row) {
+  let slot = 0;
+  while ([...slots.values()].includes(slot)) slot++;
+  slots.set(row, slot);
+}
+
+const rowColour = (row) => slotColour(slots.get(row));
+const rowDash = (row) => slotDash(slots.get(row));
+
+/* At first, runs that stand for themselves before those of a group, which has pictures of its own. */
+function showFirstRows() {
   const SHOWN_MAX = 6;
   const numbers = rows.map((row, number) => number);
   const alone = numbers.filter((number) => !rows[number].group);
   const ordered = [...alone, ...numbers.filter((number) => rows[number].group)];
-  return ordered.slice(0, SHOWN_MAX).sort((a, b) => a - b);
+  ordered.slice(0, SHOWN_MAX).sort((a, b) => a - b).forEach(showRow);
 }
 
-const shownRuns = () => runs.filter((run) => shownRows.has(run.row) && run.intervals > 0)
+const shownRuns = () => runs.filter((run) => slots.has(run.row) && run.intervals > 0)
   .sort((a, b) => a.row - b.row);
 
 /* ---- Comparison ------------------------------------------------------------------------------- */
@@ -23,6 +34,8 @@ function rateSeries(run, column) {
 }
 
 function timelineSpec(shown) {
+  const troubled = shown.filter((run) => run.events.length > 0);
+  const strip = Math.max(5, Math.min(10, 60 / troubled.length));
   return {
     label: `Throughput over time of ${shown.map((run) => run.label).join("; ")}`,
     isTime: true,
@@ -30,13 +43,18 @@ function timelineSpec(shown) {
       { name: "ops/s", format: formatCount, series: shown.map((run) => rateSeries(run, "rate")) },
       { name: "MiB/s", format: formatCount, series: shown.map((run) => rateSeries(run, "mib")) },
     ],
+    headroom: troubled.length * strip,
     under(context, area, g) {
-      const strip = Math.max(3, Math.min(7, 40 / shown.length));
-      shown.forEach((run, n) => {
+      shown.forEach((run) => {
         context.globalAlpha = 1 / shown.length;
         paintWarmup(context, area, g, run);
-        context.globalAlpha = 1;
-        paintEvents(context, area, g, run, area.y + area.h - (shown.length - n) * (strip + 1), strip);
+      });
+      context.globalAlpha = 1;
+      troubled.forEach((run, n) => {
+        const top = area.y + n * strip;
+        paintEvents(context, area, g, run, top, strip - 2);
+        context.fillStyle = themeColour(rowColour(run.row));
+        context.fillRect(area.x - 7, top, 5, strip - 2);
       });
     },
   };
@@ -52,11 +70,12 @@ function paintDots(context, g, place, run, isLog) {
   const values = run.column("rate");
   const count = values.length - run.judged_first;
   context.fillStyle = themeColour(rowColour(run.row));
+  const size = count < 200 ? 4 : 2.2;
   context.globalAlpha = Math.min(0.7, Math.max(0.12, 25 / Math.sqrt(count)));
   for (let i = run.judged_first; i < values.length; i++) {
     if (isLog && !(values[i] > 0)) continue;
     const x = g.toDomXCoord(place + jitterPlace(i));
-    context.fillRect(x - 1, g.toDomYCoord(values[i]) - 1, 2.2, 2.2);
+    context.fillRect(x - size / 2, g.toDomYCoord(values[i]) - size / 2, size, size);
   }
   context.globalAlpha = 1;
 }
@@ -181,19 +200,25 @@ function drawComparison() {
     replaceChart(figure, specs[figure.dataset.chart]);
 }
 
+function paintChip(chip, number) {
+  const isShown = slots.has(number);
+  const swatch = chip.querySelector(".swatch");
+  chip.setAttribute("aria-pressed", String(isShown));
+  swatch.style.borderTopColor = isShown ? `var(--${rowColour(number)})` : "";
+  swatch.style.borderTopStyle = isShown && rowDash(number) ? "dashed" : "";
+}
+
 function makeChips() {
   const chips = document.getElementById("chips");
   rows.forEach((row, number) => {
     const chip = element("button", "chip");
     chip.type = "button";
-    chip.setAttribute("aria-pressed", String(shownRows.has(number)));
-    const swatch = element("span", "swatch");
-    swatch.style.borderTopColor = `var(--${rowColour(number)})`;
-    swatch.style.borderTopStyle = rowDash(number) ? "dashed" : "solid";
-    chip.append(swatch, element("span", "key", number + 1), " ", row.label);
+    chip.append(element("span", "swatch"), element("span", "key", number + 1), " ", row.label);
+    chip.title = row.label;
+    paintChip(chip, number);
     chip.addEventListener("click", () => {
-      if (!shownRows.delete(number)) shownRows.add(number);
-      chip.setAttribute("aria-pressed", String(shownRows.has(number)));
+      if (!slots.delete(number)) showRow(number);
+      paintChip(chip, number);
       drawComparison();
     });
     chips.append(chip);
@@ -237,7 +262,7 @@ function groupSpec(name, group, curves, values, format) {
       `${format(value(row))} at ${row.group.x} ${group.axis}`).join(", ")}`).join("; ")}`,
     views: [{ name: "", format, series: curves }],
     points: true,
-    range: () => [Math.min(...places) - 0.3, Math.max(...places) + 0.3],
+    range: () => [Math.min(...places) - 0.3, Math.max(...places) + 0.1],
     rows: () => mergeCurves(curves.map(({ rows: curve, value }) =>
       curve.map((row) => [place(row.group.x), value(row)]))),
     xTicks: () => marks.map((x) => ({ v: place(x), label: String(Number(x)) })),
@@ -268,17 +293,21 @@ function drawGroups() {
   for (const [name, group] of collectGroups()) {
     const files = [...group.curves];
     const throughput = files.map(([file, curve]) => ({
-      label: files.length > 1 ? report.files[file] : "median", colour: rowColour(file), rows: curve,
+      label: files.length > 1 ? report.files[file] : "median", colour: slotColour(file), rows: curve,
       dash: null, value: (row) => row.operations_per_s.median }));
     const latencies = files.flatMap(([file, curve]) => ["p50", "p99"].map((percentile, n) => ({
       label: files.length > 1 ? `${report.files[file]} ${percentile}` : percentile,
-      colour: rowColour(file), dash: DASHES[n], rows: curve,
+      colour: slotColour(file), dash: DASHES[n], rows: curve,
       value: (row) => (row.kinds[0] && row.kinds[0].latency_us
         ? row.kinds[0].latency_us[percentile] : NaN) })));
     new Chart(
       makeFigure(parent, `${name}: throughput`,
         `A dot a run, by its number of ${group.axis}: median operations/s, whiskers its 95 % interval.`),
-      () => groupSpec(name, group, throughput, { under: paintWhiskers(throughput) }, formatCount));
+      () => groupSpec(name, group, throughput, {
+        under: paintWhiskers(throughput),
+        yTop: Math.max(...throughput.flatMap(({ rows: curve }) =>
+          curve.map((row) => row.operations_per_s.high))),
+      }, formatCount));
     new Chart(
       makeFigure(parent, `${name}: response time`,
         "Median and 99th percentile of the operations' latencies over the whole run. Where throughput " +
@@ -312,7 +341,7 @@ function throughputSpec(run) {
     series: run.kinds.length === 1
       ? [{ label: run.kinds[0], colour: "run-0", times: run.times, values: run.column(total) }]
       : [{ label: "all but syncs", colour: "ink", times: run.times, values: run.column(total) },
-         ...run.kinds.map((kind, k) => ({ label: kind, colour: rowColour(k), times: run.times,
+         ...run.kinds.map((kind, k) => ({ label: kind, colour: slotColour(k), times: run.times,
                                           values: kindRates(run, k, column, factor) }))],
   });
   return {
@@ -414,7 +443,7 @@ function deviceSpec(run, [name, columns, format, factor]) {
     isTime: true,
     yRange: name === "util" ? [0, 105] : null,
     views: [{ name: "", format, series: present.map(([column, label], n) => ({
-      label, colour: rowColour(n), times: run.times,
+      label, colour: slotColour(n), times: run.times,
       values: run.column("device", column).map((value) => value * factor) })) }],
     under: underRun(run),
   };
@@ -449,7 +478,7 @@ function drawRun(details) {
     add(`Latency of ${kind}`, "", "", () => latencySpec(run, k));
     if (run.has("kinds", k, "heat"))
       add(`Distribution of ${kind} latencies`,
-        "The darker, the larger the share of the operations that took so long. " +
+        "The stronger the colour, the larger the share of the operations that took so long. " +
         "Lines: median, and 99th percentile dashed.", "", () => heatSpec(run, k));
   });
   for (const chart of DEVICE_CHARTS)
@@ -523,8 +552,8 @@ function fillRatio(cell, ratio, isBaseline) {
   cell.dataset.sort = ratio ? ratio.ratio : 0;
   cell.textContent = ratio ? "" : isBaseline ? "1" : "\u2013";
   if (!ratio) return;
-  cell.append(element("strong", "", threeDigits(ratio.ratio)), " ",
-    element("span", "aside", `${threeDigits(ratio.low)} \u2013 ${threeDigits(ratio.high)}`));
+  cell.append(element("strong", "", threeDigits(ratio.ratio)),
+    element("span", "under", `${threeDigits(ratio.low)} \u2013 ${threeDigits(ratio.high)}`));
   if (ratio.differences > 1) {
     const badge = element("span", "badge unlike", `\u2260 ${ratio.differences}`);
     badge.title = `differs in: ${ratio.differing}`;
@@ -563,7 +592,7 @@ function makeBaseline() {
     option.value = value;
     select.append(option);
   };
-  add("none", "nothing");
+  add("none", "none");
   for (const file of comparableFiles())
     add(`file:${file}`, `the run of the same name in ${report.files[file]}`);
   rows.forEach((row, number) => add(`row:${number}`, `${number + 1} ${row.label}`));
@@ -614,6 +643,7 @@ function makeTheme() {
 makeTheme();
 makeSortable();
 makeBaseline();
+showFirstRows();
 makeChips();
 drawComparison();
 drawGroups();
