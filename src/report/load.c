@@ -79,6 +79,11 @@ firn_rc report_member_number(const struct report_reader *reader, const json_t *o
 
 static void file_free(struct report_file *file)
 {
+    for (unsigned i = 0; i < file->finding_count; i++) {
+        memory_free(file->findings[i].topic);
+        memory_free(file->findings[i].text);
+    }
+    memory_free(file->findings);
     memory_free(file->path);
     memory_free(file->label);
     memory_free(file->title);
@@ -192,12 +197,39 @@ static firn_rc read_shared_facts(const struct report_reader *reader, const json_
     return report_fact_add(facts, "run", "file", file->path, false);
 }
 
+static firn_rc read_findings(const struct report_reader *reader, const json_t *document,
+                             struct report_file *file)
+{
+    if (json_object_get(document, "verdict") == NULL)
+        return FIRN_OK;
+    json_t *elements;
+    FIRN_TRY(report_member(reader, document, "", "verdict", JSON_ARRAY, &elements));
+    file->findings = memory_zalloc(json_array_size(elements) + 1, sizeof(*file->findings));
+    if (file->findings == NULL)
+        return report_no_memory(reader);
+    size_t i;
+    json_t *element;
+    json_array_foreach(elements, i, element)
+    {
+        char where[32];
+        snprintf(where, sizeof(where), "verdict[%zu]", i);
+        struct report_finding *finding = &file->findings[file->finding_count++];
+        json_t *severity;
+        FIRN_TRY(report_member(reader, element, where, "severity", JSON_STRING, &severity));
+        finding->warns = strcmp(json_string_value(severity), "warns") == 0;
+        FIRN_TRY(report_member_text(reader, element, where, "topic", &finding->topic));
+        FIRN_TRY(report_member_text(reader, element, where, "text", &finding->text));
+    }
+    return FIRN_OK;
+}
+
 static firn_rc read_file(const struct report_reader *reader, const json_t *document,
                          struct report_file *file)
 {
     FIRN_TRY(report_member_text(reader, document, "", "title", &file->title));
     FIRN_TRY(report_member_text(reader, document, "", "created", &file->created));
     FIRN_TRY(read_command(reader, document, &file->command));
+    FIRN_TRY(read_findings(reader, document, file));
     file->path = memory_copy_text(reader->path);
     return file->path != NULL ? FIRN_OK : report_no_memory(reader);
 }

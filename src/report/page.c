@@ -195,8 +195,33 @@ static firn_rc put_verdict_list(struct page *page, bool quiet, bool all)
     return FIRN_OK;
 }
 
+/* A survey's findings: the runs judged together. */
+static void put_findings(FILE *out, const struct report *report, const struct report_file *file)
+{
+    if (file->finding_count == 0)
+        return;
+    if (report->file_count > 1) {
+        fputs("<h3>", out);
+        report_put_html(out, file->label);
+        fputs("</h3>\n", out);
+    }
+    fputs("<dl class=\"findings\">\n", out);
+    for (unsigned i = 0; i < file->finding_count; i++) {
+        const struct report_finding *finding = &file->findings[i];
+        fprintf(out, "<dt%s>", finding->warns ? " class=\"warns\"" : "");
+        report_put_html(out, finding->topic);
+        fputs(finding->warns ? " <span class=\"tag slowdown\">note</span></dt><dd>" : "</dt><dd>",
+              out);
+        report_put_html(out, finding->text);
+        fputs("</dd>\n", out);
+    }
+    fputs("</dl>\n", out);
+}
+
 static firn_rc put_file_verdicts(struct page *page)
 {
+    for (unsigned i = 0; i < page->report->file_count; i++)
+        put_findings(page->out, page->report, &page->report->files[i]);
     for (unsigned i = 0; i < page->report->file_count; i++) {
         char *text;
         FIRN_TRY(report_file_verdict(page->report, i, &text));

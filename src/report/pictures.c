@@ -254,13 +254,25 @@ static void put_jitter(const struct report *report, const struct picture *pictur
 }
 
 /* On the logarithmic axis the blocks hold log10 of the rates, and the marks are put by hand. */
-static void put_density_marks(FILE *out)
+static void put_density_marks(const struct report *report, FILE *out)
 {
-    fputs("set xtics (", out);
-    for (int decade = -3; decade <= 9; decade++)
-        for (unsigned digit = 1; digit <= 5; digit += digit == 1 ? 1 : 3)
-            fprintf(out, "%s'%.15g' %.6f", decade == -3 && digit == 1 ? "" : ", ",
-                    digit * pow(10, decade), decade + log10(digit));
+    double low = INFINITY;
+    double high = -INFINITY;
+    for (unsigned i = 0; i < report->run_count; i++)
+        if (has_rate(&report->runs[i])) {
+            low = fmin(low, report->runs[i].density_log.low);
+            high = fmax(high, report->runs[i].density_log.high);
+        }
+    fprintf(out, "set xrange [%.6g:%.6g]\nset xtics (", low, high);
+    const char *separator = "";
+    for (double decade = floor(low); decade <= high; decade++)
+        for (unsigned digit = 1; digit <= 5; digit += digit == 1 ? 1 : 3) {
+            double place = decade + log10(digit);
+            if (place < low || place > high)
+                continue;
+            fprintf(out, "%s'%.15g' %.6f", separator, digit * pow(10, decade), place);
+            separator = ", ";
+        }
     fputs(")\n", out);
 }
 
@@ -270,7 +282,7 @@ static void put_density(const struct report *report, const struct picture *pictu
           "set ylabel 'density'\nunset ytics\nset yrange [0:*]\n",
           out);
     if (picture->log)
-        put_density_marks(out);
+        put_density_marks(report, out);
     bool first = true;
     for (unsigned i = 0; i < report->run_count; i++) {
         const struct report_run *run = &report->runs[i];
@@ -284,14 +296,36 @@ static void put_density(const struct report *report, const struct picture *pictu
     fputc('\n', out);
 }
 
+/* How many nines the largest histogram can tell apart: one operation of a million has six. */
+static double most_nines(const struct report *report)
+{
+    double most = 1;
+    for (unsigned i = 0; i < report->run_count; i++)
+        for (unsigned k = 0; k < report->runs[i].kind_count; k++) {
+            const struct report_histogram *histogram = &report->runs[i].kinds[k].histogram;
+            double total = 0;
+            for (unsigned b = 0; b < histogram->count; b++)
+                total += histogram->counts[b];
+            if (has_percentiles(&report->runs[i].kinds[k]))
+                most = fmax(most, log10(total));
+        }
+    return most;
+}
+
 /* The axis counts nines: half of the operations are left of 0.3, 99 % left of 2. */
 static void put_percentiles(const struct report *report, FILE *out)
 {
-    fputs("set title 'Latency of the whole run by percentile'\nset xlabel 'percentile'\n"
-          "set ylabel 'milliseconds'\nset logscale y\nset xrange [0:*]\n"
-          "set xtics ('0' 0, '50' 0.30103, '90' 1, '99' 2, '99.9' 3, '99.99' 4, '99.999' 5, "
-          "'99.9999' 6, '99.99999' 7, '99.999999' 8)\n",
-          out);
+    static const char *const marks[] = {"90",     "99",      "99.9",     "99.99",
+                                        "99.999", "99.9999", "99.99999", "99.999999"};
+    double nines = most_nines(report);
+    fprintf(out,
+            "set title 'Latency of the whole run by percentile'\nset xlabel 'percentile'\n"
+            "set ylabel 'milliseconds'\nset logscale y\nset xrange [0:%.6g]\n"
+            "set xtics ('0' 0, '50' 0.30103",
+            nines);
+    for (unsigned i = 0; i < sizeof(marks) / sizeof(marks[0]) && i + 1 <= nines; i++)
+        fprintf(out, ", '%s' %u", marks[i], i + 1);
+    fputs(")\n", out);
     bool first = true;
     for (unsigned i = 0; i < report->run_count; i++) {
         const struct report_run *run = &report->runs[i];
@@ -323,24 +357,24 @@ static void put_group_panel(const struct report *report, const struct picture_gr
     for (unsigned g = 0; picture_group_at(report, g, &other); g++) {
         if (strcmp(other.name, group->name) != 0)
             continue;
+        const char *file = report->files[other.file].label;
+        const char *colour = colours[other.file % COLOUR_COUNT];
         put_part(out, &first);
-        fprintf(out, "$group_%u using 1:%s with linespoints pt 7 lw 1.6", g,
-                latencies ? "($5/1000)" : "2");
-        put_style(out, other.file);
-        fputs(latencies ? " title 'p50, '." : " title ", out);
-        report_put_gnuplot(out, report->files[other.file].label);
+        fprintf(out, "$group_%u using 1:%s with linespoints pt 7 lw 1.6 lc rgb '%s' title ", g,
+                latencies ? "($5/1000)" : "2", colour);
+        fputs(latencies ? "'p50, '." : "", out);
+        report_put_gnuplot(out, file);
         put_part(out, &first);
-        if (latencies)
-            fprintf(out,
-                    "$group_%u using 1:($7/1000) with linespoints pt 6 lw 1.2 lc rgb '%s' dt 2 "
-                    "title 'p99, '.",
-                    g, colours[other.file % COLOUR_COUNT]);
-        else
-            fprintf(out,
-                    "$group_%u using 1:2:3:4 with yerrorbars pt 0 lc rgb '%s' title "
-                    "'95 %% interval, '.",
-                    g, colours[other.file % COLOUR_COUNT]);
-        report_put_gnuplot(out, report->files[other.file].label);
+        if (!latencies) {
+            fprintf(out, "$group_%u using 1:2:3:4 with yerrorbars pt 0 lc rgb '%s' notitle", g,
+                    colour);
+            continue;
+        }
+        fprintf(out,
+                "$group_%u using 1:($7/1000) with linespoints pt 6 lw 1.2 dt 2 lc rgb '%s' "
+                "title 'p99, '.",
+                g, colour);
+        report_put_gnuplot(out, file);
     }
     fputc('\n', out);
 }
@@ -367,7 +401,7 @@ static void put_group(const struct report *report, unsigned number, FILE *out)
     report_put_gnuplot(out, group.name);
     fputs("\nset xlabel ", out);
     report_put_gnuplot(out, group.axis);
-    fputs("\nset offsets graph 0.03, graph 0.03, 0, 0\nset ylabel 'operations/s'\n"
+    fputs("\nset offsets graph 0.03, graph 0.03, 0, 0\nset ylabel 'operations/s, 95 % interval'\n"
           "set yrange [0:*]\n",
           out);
     if (group_has(report, &group, false))

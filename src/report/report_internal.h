@@ -151,10 +151,18 @@ struct report_run {
     struct report_density density, density_log;
 };
 
+/** What the runs of a file mean together: a sentence of its own verdict. */
+struct report_finding {
+    char *topic, *text;
+    bool warns;
+};
+
 struct report_file {
     char *path;
     char *label; /* unique in the report; set by report_summarize */
     char *title, *created, *command;
+    struct report_finding *findings;
+    unsigned finding_count;
     uint64_t device, inode; /* of the file system; both 0 for memory */
 };
 

@@ -220,10 +220,27 @@ static bool is_quiet(const struct report_row *row)
     return row->stalls == 0 && row->slowdowns == 0;
 }
 
+static void put_findings(const struct report *report, FILE *out)
+{
+    for (unsigned i = 0; i < report->file_count; i++)
+        for (unsigned f = 0; f < report->files[i].finding_count; f++) {
+            const struct report_finding *finding = &report->files[i].findings[f];
+            if (report->file_count > 1) {
+                report_put_terminal(out, report->files[i].label);
+                fputs(", ", out);
+            }
+            report_put_terminal(out, finding->topic);
+            fputs(": ", out);
+            report_put_terminal(out, finding->text);
+            fputc('\n', out);
+        }
+}
+
 static firn_rc put_verdicts(const struct report *report, FILE *out)
 {
     enum { ALL_SHOWN_MAX = 6 };
     unsigned left_out = 0;
+    put_findings(report, out);
     for (unsigned i = 0; i < report->file_count; i++) {
         char *text;
         FIRN_TRY(report_file_verdict(report, i, &text));
