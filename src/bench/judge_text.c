@@ -74,6 +74,10 @@ static void say_stalls(struct writer *writer, const struct judgement *judgement)
 {
     char text[UNITS_TEXT_BYTES];
     unsigned count = judgement->stalls.events;
+    if (count == 0 && judgement->longest_silence_ns == 0) {
+        say(writer, "No stalls.");
+        return;
+    }
     if (count == 0) {
         say(writer, "No stalls: the longest silence was %s.",
             units_format_duration((double)judgement->longest_silence_ns, text));

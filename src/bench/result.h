@@ -18,14 +18,18 @@
 struct result;
 
 /**
- * Start a result.
+ * Start a result. Texts may hold any bytes, here and in runs: what is not UTF-8 is written as \xNN.
  *
  * @param title      what was measured, for people
  * @param argv       the command line; words that hold a password must have been blanked
  * @param directory  where the files lie, for the machine's description
+ * @param result     set on success; give it back with result_close
+ * @return FIRN_OK, FIRN_E_NOMEM
  */
 firn_rc result_open(const char *title, int argc, char *const *argv, const char *directory,
                     struct result **result);
+
+/** Free a result; NULL is allowed. */
 void result_close(struct result *result);
 
 /** One finished run, everything borrowed for the call but `setup`, whose reference is taken. */
@@ -44,17 +48,26 @@ struct result_run {
     const char *const *kinds;
     const struct series *series;
     const struct meter_interval *total;
-    const struct host_sample *host; /* one for each interval of the series */
+    const struct host_sample *host; /* one for each interval of the series; or NULL */
     const char *host_device;
     const struct judgement *judgement;
     const char *judgement_text;
     json_t *extra; /* object or NULL: the workload's own figures; reference taken */
 };
 
-/** Add a run. FIRN_E_NOMEM. */
+/**
+ * Add a run. Kinds that never completed an operation are left out, unless none ever did.
+ *
+ * @return FIRN_OK; FIRN_E_EXISTS when a run of this name is in it already; FIRN_E_NOMEM
+ */
 firn_rc result_add(struct result *result, const struct result_run *run);
 
-/** Write the file: a temporary beside it, synced, renamed. Errors as for files. */
+/**
+ * Write the file: a temporary beside it, synced, renamed; so there is the old file or the new one,
+ * whatever happens. A path that is no regular file (a pipe, /dev/stdout) is written to instead.
+ *
+ * @return FIRN_OK, or as files fail; then nothing is left behind
+ */
 firn_rc result_write(const struct result *result, const char *path);
 
 /** @return the whole document; borrowed. For --json on standard output. */

@@ -18,7 +18,7 @@ struct train {
     double period_s, length_s, phase_s; /* period_s of 0: none */
 };
 
-static bool in_train(const struct train *train, double at_s)
+static inline bool in_train(const struct train *train, double at_s)
 {
     if (train->period_s <= 0 || at_s < train->phase_s)
         return false;
@@ -52,14 +52,14 @@ struct made_run {
     unsigned silence_count, silence_capacity;
 };
 
-static void run_free(struct made_run *run)
+static inline void run_free(struct made_run *run)
 {
     free(run->samples);
     free(run->silences);
     *run = (struct made_run){0};
 }
 
-static void run_add_silence(struct made_run *run, double start_s, double end_s)
+static inline void run_add_silence(struct made_run *run, double start_s, double end_s)
 {
     if ((end_s - start_s) * 1e9 < (double)JUDGE_SILENCE_MIN_NS)
         return;
@@ -73,7 +73,7 @@ static void run_add_silence(struct made_run *run, double start_s, double end_s)
 
 /* Fill the samples' longest silences from the list; one that the run ends in leaves the list, as
    the meter does it. */
-static void run_fill_silences(struct made_run *run, double run_s)
+static inline void run_fill_silences(struct made_run *run, double run_s)
 {
     for (unsigned i = 0; i < run->count; i++) {
         struct judge_sample *sample = &run->samples[i];
@@ -98,7 +98,7 @@ static void run_fill_silences(struct made_run *run, double run_s)
     }
 }
 
-static double standard_normal(struct rng *rng)
+static inline double standard_normal(struct rng *rng)
 {
     double u = 1 - rng_unit(rng);
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * rng_unit(rng));
@@ -106,7 +106,7 @@ static double standard_normal(struct rng *rng)
 
 /* Mean 0, standard deviation 1 (heavy: Student's t of 3 degrees; skewed: a sharp top and a long
    tail below, as rates have when latencies have one above). */
-static double make_noise(struct rng *rng, enum noise_shape shape)
+static inline double make_noise(struct rng *rng, enum noise_shape shape)
 {
     if (shape == NOISE_SKEWED)
         return 1 - rng_exponential(rng, 1);
@@ -122,8 +122,8 @@ static double make_noise(struct rng *rng, enum noise_shape shape)
 }
 
 /* Mean share of the full rate within an interval, and time without stall, by fine steps. */
-static void interval_share(const struct run_plan *plan, double start_s, bool slow_speed,
-                           double *share)
+static inline void interval_share(const struct run_plan *plan, double start_s, bool slow_speed,
+                                  double *share)
 {
     enum { STEPS = 200 };
     double sum = 0;
@@ -142,7 +142,7 @@ static void interval_share(const struct run_plan *plan, double start_s, bool slo
 }
 
 /** Make a run by a plan. */
-static struct made_run run_make(const struct run_plan *plan, uint64_t seed)
+static inline struct made_run run_make(const struct run_plan *plan, uint64_t seed)
 {
     struct rng rng;
     rng_init(&rng, seed);
@@ -181,9 +181,10 @@ static struct made_run run_make(const struct run_plan *plan, uint64_t seed)
 }
 
 /** Make a run from the gaps between single completions: gap() gives the next one in seconds. */
-static struct made_run run_make_from_gaps(double run_s, double interval_s,
-                                          double (*gap)(struct rng *rng, void *context),
-                                          void *context, const struct train *stalls, uint64_t seed)
+static inline struct made_run run_make_from_gaps(double run_s, double interval_s,
+                                                 double (*gap)(struct rng *rng, void *context),
+                                                 void *context, const struct train *stalls,
+                                                 uint64_t seed)
 {
     struct rng rng;
     rng_init(&rng, seed);
@@ -212,7 +213,7 @@ static struct made_run run_make_from_gaps(double run_s, double interval_s,
     return run;
 }
 
-static void run_judge(const struct made_run *run, struct judgement *judgement)
+static inline void run_judge(const struct made_run *run, struct judgement *judgement)
 {
     struct judge_input input = {run->samples, run->count, run->silences, run->silence_count};
     if (judge(&input, judgement) != FIRN_OK)

@@ -548,8 +548,8 @@ static void the_text_says_what_was_found(void **state)
     plan = (struct run_plan){.run_s = 60, .interval_s = 1, .rate = 5000};
     judgement = judge_plan(&plan, 1);
     judge_text(&judgement, text, sizeof(text));
-    assert_non_null(strstr(text, "No stalls: the longest silence was 0 ns. No slowdowns. Steady "
-                                 "for 1 min from the start. Median 5 k operations/s"));
+    assert_non_null(strstr(
+        text, "No stalls. No slowdowns. Steady for 1 min from the start. Median 5 k operations/s"));
     judge_free(&judgement);
 }
 
