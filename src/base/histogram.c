@@ -81,7 +81,9 @@ void histogram_merge(struct histogram *into, const struct histogram *from)
 uint64_t histogram_percentile(const struct histogram *histogram, double percent)
 {
     uint64_t total = 0;
-    for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++)
+    unsigned first = histogram_bucket(load(&histogram->min));
+    unsigned last = histogram_bucket(load(&histogram->max));
+    for (unsigned i = first; i <= last; i++)
         total += load(&histogram->buckets[i]);
     if (total == 0)
         return 0;
@@ -89,8 +91,8 @@ uint64_t histogram_percentile(const struct histogram *histogram, double percent)
     if (rank == 0)
         rank = 1;
     uint64_t seen = 0;
-    unsigned bucket = 0;
-    for (; bucket < HISTOGRAM_BUCKETS - 1; bucket++) {
+    unsigned bucket = first;
+    for (; bucket < last; bucket++) {
         seen += load(&histogram->buckets[bucket]);
         if (seen >= rank)
             break;

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -233,6 +234,7 @@ static int write_stream(json_t *document, int fd)
         close(fd);
         return error;
     }
+    __fsetlocking(out, FSETLOCKING_BYCALLER); /* nobody else has it; a lock a number is dear */
     errno = 0;
     bool printed = result_print(document, out);
     return finish_stream(out, printed);
