@@ -54,7 +54,7 @@ firn_rc report_member(const struct report_reader *reader, const json_t *object, 
 firn_rc report_member_text(const struct report_reader *reader, const json_t *object,
                            const char *where, const char *name, char **text)
 {
-    json_t *value;
+    json_t *value = NULL;
     FIRN_TRY(report_member(reader, object, where, name, JSON_STRING, &value));
     char *copy = memory_copy_text(json_string_value(value));
     if (copy == NULL)
@@ -66,7 +66,7 @@ firn_rc report_member_text(const struct report_reader *reader, const json_t *obj
 firn_rc report_member_number(const struct report_reader *reader, const json_t *object,
                              const char *where, const char *name, double *number)
 {
-    json_t *value;
+    json_t *value = NULL;
     FIRN_TRY(report_member(reader, object, where, name, JSON_REAL, &value));
     if (json_number_value(value) < 0)
         return report_damaged(reader, where, name, "is negative");
@@ -214,7 +214,7 @@ static firn_rc read_findings(const struct report_reader *reader, const json_t *d
         char where[32];
         snprintf(where, sizeof(where), "verdict[%zu]", i);
         struct report_finding *finding = &file->findings[file->finding_count++];
-        json_t *severity;
+        json_t *severity = NULL;
         FIRN_TRY(report_member(reader, element, where, "severity", JSON_STRING, &severity));
         finding->warns = strcmp(json_string_value(severity), "warns") == 0;
         FIRN_TRY(report_member_text(reader, element, where, "topic", &finding->topic));

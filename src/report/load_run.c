@@ -56,7 +56,7 @@ firn_rc report_facts_read(const struct report_reader *reader, const json_t *obje
     if (json_object_size(object) > REPORT_FACTS_MAX)
         return report_damaged(reader, where, "", "has too many members");
     const char *name;
-    json_t *value;
+    json_t *value = NULL;
     json_object_foreach((json_t *)object, name, value)
     {
         char number[64];
@@ -126,7 +126,7 @@ static firn_rc read_judgement(const struct report_reader *reader, const json_t *
                               const char *run_where, struct report_judgement *judgement)
 {
     json_t *object;
-    json_t *value;
+    json_t *value = NULL;
     char where[REPORT_WHERE_BYTES];
     snprintf(where, sizeof(where), "%s.judgement", run_where);
     FIRN_TRY(report_member(reader, element, run_where, "judgement", JSON_OBJECT, &object));
