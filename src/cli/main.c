@@ -14,6 +14,7 @@ struct command {
 };
 
 static const struct command commands[] = {
+    {"device", command_device, "list, show and check models of disks, RAIDs and SSDs"},
     {"report", command_report, "put results into a table, a page, CSV files and pictures"},
     {NULL, NULL, NULL},
 };
