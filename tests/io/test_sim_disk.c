@@ -550,6 +550,28 @@ static void syncing_one_directory_leaves_the_others_unsynced(void **state)
     assert_int_equal(file_size(sys, "b/f"), 0);
 }
 
+static void a_synced_move_brings_along_what_it_builds_upon(void **state)
+{
+    (void)state;
+    ASSERT_OK(io_make_directory(sys, "d"));
+    ASSERT_OK(io_sync_directory(sys, "/"));
+    ASSERT_OK(open_code("f", IO_OPEN_CREATE));
+    ASSERT_OK(open_code("g", IO_OPEN_CREATE));
+    ASSERT_OK(io_rename(sys, "f", "d/f"));
+    ASSERT_OK(io_sync_directory(sys, "d"));
+    for (unsigned cut = 0; cut < 2; cut++) {
+        size_t size_bytes;
+        uint8_t *f = cut_clone(all_cuts[cut], 1, "f", &size_bytes);
+        uint8_t *moved = cut_clone(all_cuts[cut], 1, "d/f", &size_bytes);
+        uint8_t *g = cut_clone(all_cuts[cut], 1, "g", &size_bytes);
+        assert_null(f);
+        assert_non_null(moved);
+        assert_int_equal(g != NULL, all_cuts[cut] == SIM_CUT_KEEP);
+        free(moved);
+        free(g);
+    }
+}
+
 /* ---- The cut itself ----------------------------------------------------------------------------
  */
 
@@ -969,6 +991,7 @@ int main(void)
         TEST(a_rename_is_whole),
         TEST(a_move_never_ends_in_a_directory_that_is_not_there),
         TEST(syncing_one_directory_leaves_the_others_unsynced),
+        TEST(a_synced_move_brings_along_what_it_builds_upon),
         TEST(nothing_works_until_power_is_restored),
         TEST(the_nth_step_fails_and_is_in_doubt),
         TEST(a_sync_cut_short_makes_nothing_durable),
