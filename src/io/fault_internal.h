@@ -66,6 +66,7 @@ bool fault_answers(struct io_request *request, const struct fault *fault);
 /** Spoil what a request has read. */
 void fault_spoil(const struct io_request *request, const struct fault *fault, int64_t result);
 
+/* The queue part of the decorator's io_driver_ops. */
 int fault_queue_open(struct io_driver *driver, unsigned depth, struct io_driver_queue **queue);
 void fault_queue_close(struct io_driver_queue *queue);
 int fault_queue_submit(struct io_driver_queue *queue, struct io_request *const *requests,

@@ -34,6 +34,7 @@ struct sim_image {
     size_t present; /* of chunks */
 };
 
+/** Give an image's chunks back; it is empty then. */
 void sim_image_release(struct sim_image *image);
 
 /** Make an empty image the same as another one. */
@@ -52,6 +53,7 @@ size_t sim_image_missing(const struct sim_image *image, uint64_t offset, uint64_
 uint64_t sim_image_fitting(const struct sim_image *image, uint64_t offset, uint64_t size_bytes,
                            size_t chunks_left);
 
+/** Copy a range out of an image or into it. */
 void sim_image_read(const struct sim_image *image, uint64_t offset, void *buffer,
                     uint64_t size_bytes);
 void sim_image_write(struct sim_image *image, uint64_t offset, const void *bytes,
@@ -126,6 +128,7 @@ int64_t sim_file_write(struct sim_disk *disk, struct sim_node *node,
 /** Make the bytes of the last sim_file_write, and the size, durable. */
 void sim_file_sync_last(struct sim_node *node);
 
+/** Change the size, or give a range space and the size it needs; unsynced, and no step. */
 int sim_file_set_size(struct sim_disk *disk, struct sim_node *node, uint64_t size_bytes);
 int sim_file_allocate(struct sim_disk *disk, struct sim_node *node, uint64_t offset,
                       uint64_t size_bytes);
@@ -147,6 +150,8 @@ void sim_file_rot(struct sim_node *node, uint32_t sector_bytes, uint64_t offset,
 
 /** Give a node that has the fields of another one bytes and changes of its own. */
 void sim_file_clone(struct sim_node *node);
+
+/** Give a node's bytes and changes back. */
 void sim_file_release(struct sim_node *node);
 
 /* ---- Names --------------------------------------------------------------------------------------
