@@ -95,6 +95,7 @@ static inline uint8_t file_byte(struct io_system *system, const char *path, uint
 static inline uint8_t *file_load(struct io_system *system, const char *path, size_t *size_bytes)
 {
     int64_t size = file_size(system, path);
+    *size_bytes = size < 0 ? 0 : (size_t)size;
     if (size < 0)
         return NULL;
     uint8_t *bytes = malloc((size_t)size + 1);
@@ -102,7 +103,6 @@ static inline uint8_t *file_load(struct io_system *system, const char *path, siz
     if (size > 0)
         ASSERT_OK(io_read(file, bytes, (size_t)size, 0));
     ASSERT_OK(io_file_close(file));
-    *size_bytes = (size_t)size;
     return bytes;
 }
 
