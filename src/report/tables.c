@@ -177,7 +177,7 @@ static firn_rc row_rates(const struct report *report, struct report_row *row, do
 {
     for (unsigned i = 0; i < row->run_count; i++) {
         struct stats_median median;
-        unsigned count;
+        unsigned count = 0;
         FIRN_TRY(run_compute(&report->runs[row->runs[i]], &median, &count, &mibs[i]));
         rates[i] = median.median;
         row->rate = median;
