@@ -44,6 +44,13 @@ static inline unsigned histogram_bucket(uint64_t value)
  */
 uint64_t histogram_bucket_start(unsigned bucket);
 
+/** Make zeroed memory an empty histogram. Its pages stay untouched until something is recorded, for
+ * the many that never are used. */
+static inline void histogram_init_zeroed(struct histogram *histogram)
+{
+    atomic_init(&histogram->min, UINT64_MAX);
+}
+
 /** Empty a histogram; call it once before first use. Nobody may record meanwhile. */
 void histogram_reset(struct histogram *histogram);
 

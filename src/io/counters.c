@@ -13,16 +13,23 @@ static void counters_reset(struct io_counters *counters)
     histogram_reset(&counters->sync_ns);
 }
 
+static void counters_init_zeroed(struct io_counters *counters)
+{
+    histogram_init_zeroed(&counters->read_ns);
+    histogram_init_zeroed(&counters->write_ns);
+    histogram_init_zeroed(&counters->sync_ns);
+}
+
 bool counters_prepare_class(struct io_system *system, enum io_class class)
 {
     if (atomic_load_explicit(&system->shared[class], memory_order_acquire) != NULL)
         return true;
-    struct shared_counters *made = memory_alloc(sizeof(*made));
+    struct shared_counters *made = memory_zalloc(1, sizeof(*made));
     if (made == NULL)
         return false;
-    counters_reset(&made->closed);
+    counters_init_zeroed(&made->closed);
     for (unsigned i = 0; i < COUNTER_STRIPES; i++)
-        counters_reset(&made->stripes[i]);
+        counters_init_zeroed(&made->stripes[i]);
     struct shared_counters *none = NULL;
     if (!atomic_compare_exchange_strong(&system->shared[class], &none, made))
         memory_free(made);
@@ -39,10 +46,10 @@ void counters_attach(struct io_system *system, struct queue_counters *counters)
 
 struct io_counters *counters_add_class(struct queue_counters *counters, enum io_class class)
 {
-    struct io_counters *made = memory_alloc(sizeof(*made));
+    struct io_counters *made = memory_zalloc(1, sizeof(*made));
     if (made == NULL)
         return NULL;
-    counters_reset(made);
+    counters_init_zeroed(made);
     atomic_store_explicit(&counters->classes[class], made, memory_order_release);
     return made;
 }
