@@ -140,7 +140,7 @@ static bool is_inside(const char *name)
 
 static firn_rc read_list(const struct output *output, struct name_list *list)
 {
-    char *path;
+    char *path = NULL;
     FIRN_TRY(join_path(output, list_name, &path));
     FILE *in = fopen(path, "re");
     firn_rc rc = FIRN_OK;
@@ -171,7 +171,7 @@ static firn_rc check_free(const struct output *output)
 {
     for (unsigned i = 0; i < output->now.count; i++) {
         struct stat status;
-        char *path;
+        char *path = NULL;
         if (list_has(&output->before, output->now.names[i]))
             continue;
         FIRN_TRY(join_path(output, output->now.names[i], &path));
@@ -192,7 +192,7 @@ static firn_rc remove_old(const struct output *output)
     for (unsigned i = 0; i < output->before.count; i++) {
         if (list_has(&output->now, output->before.names[i]))
             continue;
-        char *path;
+        char *path = NULL;
         FIRN_TRY(join_path(output, output->before.names[i], &path));
         if (unlink(path) != 0 && errno != ENOENT)
             log_warning("cannot remove %s of the report before this: %s", path, strerror(errno));
@@ -273,7 +273,7 @@ static firn_rc content_script(const struct output *output, unsigned number, FILE
 
 static firn_rc write_pictures(const struct output *output)
 {
-    char *directory;
+    char *directory = NULL;
     FIRN_TRY(join_path(output, "pictures", &directory));
     firn_rc rc = make_directory(directory);
     if (rc == FIRN_OK)
