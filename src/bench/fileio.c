@@ -256,13 +256,17 @@ static firn_rc run_workers(struct fileio_test *test, const struct fileio_callbac
 static void describe_storage(const struct fileio_test *test, struct fileio_outcome *outcome)
 {
     const struct fileio_storage *storage = &test->storage;
-    bool mapped = test->maps != NULL;
+    const char *text = io_system_describe(storage->system);
+    if (test->maps != NULL)
+        text = "mmap";
+    else if (test->config.file_io_mode == FILEIO_SYNC && storage->model[0] == '\0' &&
+             io_system_backend(storage->system) != IO_BACKEND_NULL)
+        text = "pread and pwrite";
     outcome->seed = test->seed;
     outcome->backend = io_system_backend(storage->system);
     outcome->direct = io_file_is_direct(test->files[0]);
     outcome->time_scale = test->config.time_scale;
-    snprintf(outcome->storage, sizeof(outcome->storage), "%s",
-             mapped ? "mmap" : io_system_describe(storage->system));
+    snprintf(outcome->storage, sizeof(outcome->storage), "%s", text);
     snprintf(outcome->model, sizeof(outcome->model), "%s", storage->model);
 }
 

@@ -50,7 +50,7 @@ enum fileio_storage_use {
 /**
  * Open the view of storage and lock the directory.
  *
- * @param modelled  put the configuration's device model around it; only runs want that
+ * @param modelled  for a run: put the configuration's device model around it
  */
 firn_rc fileio_storage_open(const struct fileio_config *config, enum fileio_storage_use use,
                             bool modelled, struct fileio_storage *storage);

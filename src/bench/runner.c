@@ -383,8 +383,7 @@ static firn_rc make_outcome(struct runner *runner, unsigned abandoned,
     if (end_ns > runner->measure_ns)
         made.elapsed_ns = end_ns - runner->measure_ns;
     made.start_unix_ms = runner->start_unix_ms;
-    runner_backlog_at(runner, end_ns < runner->deadline_ns ? end_ns : runner->deadline_ns,
-                      &made.backlog);
+    runner_backlog_at(runner, end_ns, &made.backlog);
     made.workers = memory_zalloc(threads, sizeof(*made.workers));
     if (made.workers == NULL)
         return rc_raise(FIRN_E_NOMEM, "no memory for the outcome of %u threads", threads);
@@ -401,7 +400,8 @@ static firn_rc make_outcome(struct runner *runner, unsigned abandoned,
     made.meter = runner->meter;
     made.series = runner->series;
     made.host = runner->samples;
-    runner->meter = NULL;
+    if (abandoned == 0) /* workers that hang still have it */
+        runner->meter = NULL;
     runner->series = NULL;
     runner->samples = NULL;
     *outcome = made;
@@ -438,12 +438,11 @@ firn_rc runner_run(const struct runner_options *options, const struct runner_wor
 
 void runner_outcome_free(struct runner_outcome *outcome)
 {
-    if (outcome->abandoned > 0)
-        return;
     judge_free(&outcome->judgement);
     memory_free(outcome->workers);
     memory_free(outcome->host);
     series_close(outcome->series);
-    meter_close(outcome->meter);
+    if (outcome->abandoned == 0)
+        meter_close(outcome->meter);
     *outcome = (struct runner_outcome){0};
 }

@@ -122,8 +122,8 @@ struct runner_outcome {
 firn_rc runner_run(const struct runner_options *options, const struct runner_workload *workload,
                    struct runner_outcome *outcome);
 
-/** Free what an outcome holds. After RUNNER_END_ABANDONED everything hanging workers may touch
- * stays; the process should end soon. */
+/** Free what an outcome holds. After RUNNER_END_ABANDONED what hanging workers may touch stays; the
+ * process should end soon. */
 void runner_outcome_free(struct runner_outcome *outcome);
 
 /* ---- For workers -------------------------------------------------------------------------------

@@ -71,6 +71,8 @@ void runner_backlog_at(struct runner *runner, uint64_t now_ns, struct runner_bac
     *backlog = (struct runner_backlog){0};
     if (runner->options.rate_per_s == 0)
         return;
+    if (now_ns > runner->deadline_ns) /* what arrives later is nobody's work any more */
+        now_ns = runner->deadline_ns;
     pthread_mutex_lock(&runner->schedule.mutex);
     uint64_t next_ns = runner->start_ns + (uint64_t)runner->schedule.next_ns;
     pthread_mutex_unlock(&runner->schedule.mutex);
