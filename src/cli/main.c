@@ -15,6 +15,7 @@ struct command {
 
 static const struct command commands[] = {
     {"device", command_device, "list, show and check models of disks, RAIDs and SSDs"},
+    {"fileio", command_fileio, "measure reading and writing of files, as sysbench's fileio does"},
     {"report", command_report, "put results into a table, a page, CSV files and pictures"},
     {NULL, NULL, NULL},
 };
@@ -45,6 +46,9 @@ static const struct command *find_command_later(int argc, char *const *argv, int
         bool is_test = strncmp(argv[i], test, sizeof(test) - 1) == 0;
         const struct command *command = find_command(argv[i] + (is_test ? sizeof(test) - 1 : 0));
         if (command != NULL) {
+            if (is_test)
+                fprintf(stderr, "WARNING: the --test option is deprecated, use 'firn %s' instead\n",
+                        command->name);
             *place = i;
             return command;
         }
