@@ -67,6 +67,7 @@ static json_t *machine_value(struct result_builder *builder, const char *directo
     put_text(builder, value, "device", machine.device);
     put_text(builder, value, "device_model", machine.device_model);
     put_text(builder, value, "device_scheduler", machine.device_scheduler);
+    put_text(builder, value, "device_write_cache", machine.device_write_cache);
     put_count(builder, value, "device_bytes", machine.device_bytes);
     if (machine.device[0] != '\0')
         result_put(builder, value, "device_rotational", json_boolean(machine.device_rotational));
@@ -117,6 +118,11 @@ void result_close(struct result *result)
     json_decref(result->runs);
     json_decref(result->document);
     memory_free(result);
+}
+
+firn_rc result_set_verdict(struct result *result, json_t *verdict)
+{
+    return json_object_set_new(result->document, "verdict", verdict) == 0 ? FIRN_OK : no_memory();
 }
 
 json_t *result_document(const struct result *result)

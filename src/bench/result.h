@@ -63,6 +63,14 @@ struct result_run {
 firn_rc result_add(struct result *result, const struct result_run *run);
 
 /**
+ * Say what the runs together mean, in place of an earlier verdict.
+ *
+ * @param verdict  an array as docs/result.schema.json has it, whose reference is taken; or NULL
+ * @return FIRN_OK; FIRN_E_NOMEM, also for NULL
+ */
+firn_rc result_set_verdict(struct result *result, json_t *verdict);
+
+/**
  * Write the file: a temporary beside it, synced, renamed; so there is the old file or the new one,
  * whatever happens. A path that is no regular file (a pipe, /dev/stdout) is written to instead.
  *

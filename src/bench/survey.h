@@ -131,6 +131,10 @@ struct survey_verdict {
 /** Say what the findings mean. Phases that were not measured are passed over. */
 void survey_judge(const struct survey_findings *findings, struct survey_verdict *verdict);
 
+/** @return the verdict as a result file holds it, to be given back with json_decref; NULL without
+ * memory. */
+json_t *survey_verdict_json(const struct survey_verdict *verdict);
+
 /** @return the outcome of the only phase of this work, or of the one with `x` threads or depth;
  * NULL if it was not measured. */
 const struct survey_outcome *survey_find(const struct survey_findings *findings,

@@ -102,7 +102,7 @@ static void judge_many_syncs(const struct survey_findings *findings, struct surv
         : ratio < 4 ? "syncs overlap in part: two logs on this device slow each other a little"
                     : "syncs overlap well: several logs may share this device";
     say(verdict, SURVEY_TELLS, "many syncs",
-        "8 threads over 8 files reach %s syncs/s, %.2g times one thread's: %s.",
+        "8 threads over 8 files reach %s syncs/s, %.1f times one thread's: %s.",
         units_format_count(many->sync.per_s, rate), ratio, meaning);
 }
 
@@ -355,4 +355,19 @@ void survey_judge(const struct survey_findings *findings, struct survey_verdict 
     warn_of_syncs(findings, verdict);
     warn_of_caches(findings, verdict);
     warn_of_processors(findings, verdict);
+}
+
+json_t *survey_verdict_json(const struct survey_verdict *verdict)
+{
+    json_t *array = json_array();
+    for (unsigned i = 0; i < verdict->count; i++) {
+        bool warns = verdict->lines[i].severity == SURVEY_WARNS;
+        json_t *line = json_pack("{s:s, s:s, s:s}", "severity", warns ? "warns" : "tells", "topic",
+                                 verdict->lines[i].topic, "text", verdict->lines[i].text);
+        if (json_array_append_new(array, line) != 0) {
+            json_decref(array);
+            return NULL;
+        }
+    }
+    return array;
 }

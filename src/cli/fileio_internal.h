@@ -52,6 +52,9 @@ extern const struct option_table fileio_options;
 firn_rc fileio_parse(int argc, char *const *argv, struct fileio_command *command,
                      struct option_words *words);
 
+/** Read the value of --time-scale. @param time_scale  set on success: 0 for "max" */
+firn_rc fileio_parse_time_scale(const char *text, double *time_scale);
+
 /** Say on standard error which of the words are old forms, and which new ones stand for them. */
 void fileio_warn_of_old_forms(int argc, char *const *argv);
 

@@ -312,17 +312,13 @@ static firn_rc parse_shutdown(struct fileio_command *command)
     return rc == FIRN_OK ? rc : rc_raise(rc, "--forced-shutdown: %s", firn_error_text());
 }
 
-static firn_rc parse_time_scale(struct fileio_command *command)
+firn_rc fileio_parse_time_scale(const char *text, double *time_scale)
 {
     double scale = 0;
-    if (strcmp(command->time_scale_text, "max") == 0) {
-        command->config.time_scale = 0;
-        return FIRN_OK;
-    }
-    if (!parse_decimal(command->time_scale_text, &scale) || !(scale > 0))
+    if (strcmp(text, "max") != 0 && (!parse_decimal(text, &scale) || !(scale > 0)))
         return rc_raise(FIRN_E_INVALID, "--time-scale: \"%s\" is neither a number above 0 nor max",
-                        command->time_scale_text);
-    command->config.time_scale = scale;
+                        text);
+    *time_scale = scale;
     return FIRN_OK;
 }
 
@@ -350,7 +346,7 @@ static firn_rc parse_texts(struct fileio_command *command)
     FIRN_TRY(parse_percentiles(command));
     FIRN_TRY(parse_checkpoints(command));
     FIRN_TRY(parse_shutdown(command));
-    FIRN_TRY(parse_time_scale(command));
+    FIRN_TRY(fileio_parse_time_scale(command->time_scale_text, &command->config.time_scale));
     FIRN_TRY(choose_interval(command));
     if (command->config.device != NULL) {
         struct model_spec spec;

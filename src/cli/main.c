@@ -17,6 +17,7 @@ static const struct command commands[] = {
     {"device", command_device, "list, show and check models of disks, RAIDs and SSDs"},
     {"fileio", command_fileio, "measure reading and writing of files, as sysbench's fileio does"},
     {"report", command_report, "put results into a table, a page, CSV files and pictures"},
+    {"survey", command_survey, "measure how a disk will serve a database, in under four minutes"},
     {NULL, NULL, NULL},
 };
 

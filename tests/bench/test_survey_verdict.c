@@ -184,7 +184,7 @@ static void a_good_ssd_is_praised_without_a_warning(void **state)
     says("data files", "Well suited");
     says("commits", "12.5 k/s");
     says("commits", "10 k commits/s need no group commit");
-    says("many syncs", "62.5 k syncs/s, 5 times one thread's: syncs overlap well");
+    says("many syncs", "62.5 k syncs/s, 5.0 times one thread's: syncs overlap well");
     says("random reads", "One read at a time: 11.1 k/s, 90 us each (median); 14 times that from "
                          "depth 16 on (156 k/s");
     says("steadiness", "variation 4 %), no stall, no slowdown");
@@ -313,6 +313,23 @@ static void a_model_is_named_and_the_machine_left_out(void **state)
     assert_int_equal(warnings(), 1);
 }
 
+static void the_verdict_becomes_part_of_the_result(void **state)
+{
+    (void)state;
+    make_device(&bare_disk);
+    device.findings.model = "hdd-7200";
+    survey_judge(&device.findings, &verdict);
+    json_t *array = survey_verdict_json(&verdict);
+    assert_int_equal(json_array_size(array), verdict.count);
+    json_t *last = json_array_get(array, verdict.count - 1);
+    assert_string_equal(json_string_value(json_object_get(last, "severity")), "warns");
+    assert_string_equal(json_string_value(json_object_get(last, "topic")), "modelled");
+    json_t *first = json_array_get(array, 0);
+    assert_string_equal(json_string_value(json_object_get(first, "severity")), "tells");
+    assert_string_equal(json_string_value(json_object_get(first, "text")), verdict.lines[0].text);
+    json_decref(array);
+}
+
 static void what_was_not_measured_is_passed_over(void **state)
 {
     (void)state;
@@ -343,6 +360,7 @@ int main(void)
         cmocka_unit_test(what_bends_the_figures_is_said),
         cmocka_unit_test(reads_too_fast_for_a_disk_come_from_a_cache),
         cmocka_unit_test(a_model_is_named_and_the_machine_left_out),
+        cmocka_unit_test(the_verdict_becomes_part_of_the_result),
         cmocka_unit_test(what_was_not_measured_is_passed_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
