@@ -67,6 +67,39 @@ static void tearing_leaves_every_mix_of_whole_sectors(void **state)
     assert_int_equal(kinds, 27);
 }
 
+/* Three sectors written over, of which any may be old or new, but each as a whole. */
+static void tear_sectors_of(uint32_t sector_bytes)
+{
+    io_system_close(sys);
+    sim_disk_destroy(disk);
+    ASSERT_OK(sim_disk_create(&(struct sim_disk_options){.sector_bytes = sector_bytes}, &disk));
+    sys = disk_open(disk, 1);
+    struct io_file *file = file_create(sys, "f", 0);
+    file_fill(file, 0, 3 * (size_t)sector_bytes, 1);
+    ASSERT_OK(io_sync(file, IO_SYNC_ALL));
+    file_fill(file, 0, 3 * (size_t)sector_bytes, 2);
+    ASSERT_OK(io_file_set_size(file, 2 * (uint64_t)sector_bytes + sector_bytes / 2));
+    ASSERT_OK(io_file_close(file));
+    unsigned seen = 0;
+    for (uint64_t seed = 0; seed < 100; seed++) {
+        size_t size_bytes;
+        uint8_t *bytes = cut_clone(SIM_CUT_TEAR, seed, "f", &size_bytes);
+        for (size_t i = 0; i < 2 * (size_t)sector_bytes; i++)
+            assert_int_equal(bytes[i], bytes[i / sector_bytes * sector_bytes]);
+        seen |= 1U << (bytes[0] * 2 + bytes[sector_bytes] - 3);
+        free(bytes);
+    }
+    assert_int_equal(seen, 0xf);
+}
+
+static void sectors_of_any_size_are_whole(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[] = {1, 64, 4096, 16384};
+    for (unsigned i = 0; i < 4; i++)
+        tear_sectors_of(sizes[i]);
+}
+
 static void reordering_keeps_writes_whole(void **state)
 {
     (void)state;
@@ -354,6 +387,7 @@ int main(void)
         TEST(synced_bytes_and_size_outlast_every_cut),
         TEST(unsynced_bytes_are_kept_or_dropped_by_mode),
         TEST(tearing_leaves_every_mix_of_whole_sectors),
+        TEST(sectors_of_any_size_are_whole),
         TEST(reordering_keeps_writes_whole),
         TEST(a_reordered_older_write_may_land_last),
         TEST(a_lost_extension_reads_as_zeros_or_is_not_there),
