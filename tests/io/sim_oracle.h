@@ -181,15 +181,21 @@ static inline void oracle_change_names(struct oracle *oracle, int from, int to, 
         oracle->live[to] = file;
 }
 
-/** @return the file made */
-static inline int oracle_create(struct oracle *oracle, int name)
+/* @return a new file of that content, all of it synced */
+static inline int oracle_add_file(struct oracle *oracle, const struct oracle_content *content)
 {
     assert_true(oracle->file_count < ORACLE_FILES);
     int file = oracle->file_count++;
-    memset(&oracle->files[file], 0, sizeof(oracle->files[file]));
+    oracle->files[file].live = *content;
     oracle_sync(&oracle->files[file]);
-    oracle_change_names(oracle, -1, name, file);
     return file;
+}
+
+static inline void oracle_create(struct oracle *oracle, int name)
+{
+    static const struct oracle_content empty;
+    int file = oracle_add_file(oracle, &empty);
+    oracle_change_names(oracle, -1, name, file);
 }
 
 static inline void oracle_remove(struct oracle *oracle, int name)
@@ -308,13 +314,8 @@ static inline void oracle_adopt(struct oracle *oracle, const struct oracle_found
 {
     oracle_init(oracle);
     for (int i = 0; i < ORACLE_NAMES; i++) {
-        if (found->content[i] == NULL)
-            continue;
-        int file = oracle->file_count++;
-        memset(&oracle->files[file], 0, sizeof(oracle->files[file]));
-        oracle->files[file].live = *found->content[i];
-        oracle_sync(&oracle->files[file]);
-        oracle->live[i] = oracle->base[i] = file;
+        if (found->content[i] != NULL)
+            oracle->live[i] = oracle->base[i] = oracle_add_file(oracle, found->content[i]);
     }
 }
 

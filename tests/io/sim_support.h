@@ -57,6 +57,15 @@ static inline struct io_file *file_create(struct io_system *system, const char *
     return file;
 }
 
+static inline struct io_queue *queue_open(struct io_system *system, unsigned depth,
+                                          uint32_t merge_max_bytes)
+{
+    struct io_queue *queue;
+    struct io_queue_options options = {.depth = depth, .merge_max_bytes = merge_max_bytes};
+    ASSERT_OK(io_queue_open(system, &options, &queue));
+    return queue;
+}
+
 /** Write so many bytes of one value. */
 static inline void file_fill(struct io_file *file, uint64_t offset, size_t size_bytes,
                              uint8_t value)

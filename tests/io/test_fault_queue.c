@@ -28,14 +28,6 @@ static void batch_prepare(struct batch *batch, struct io_file *file, enum io_op 
     }
 }
 
-static struct io_queue *queue_open(struct io_system *system, uint32_t merge_max_bytes)
-{
-    struct io_queue *queue;
-    struct io_queue_options options = {.depth = DEPTH, .merge_max_bytes = merge_max_bytes};
-    ASSERT_OK(io_queue_open(system, &options, &queue));
-    return queue;
-}
-
 static struct batch batch;
 
 static void run_batch(struct io_queue *queue)
@@ -49,7 +41,7 @@ static void an_error_in_a_queue_fails_its_request(void **state)
 {
     (void)state;
     struct io_file *file = file_open(sys, "f", IO_OPEN_CREATE);
-    struct io_queue *queue = queue_open(sys, 0);
+    struct io_queue *queue = queue_open(sys, DEPTH, 0);
     batch_prepare(&batch, file, IO_OP_WRITE);
     plan((struct fault_plan){.kind = FAULT_ERROR, .targets = FAULT_WRITES, .first = 3});
     run_batch(queue);
@@ -64,7 +56,7 @@ static void slow_requests_do_not_hold_up_the_others(void **state)
 {
     (void)state;
     struct io_file *file = file_open(sys, "f", IO_OPEN_CREATE);
-    struct io_queue *queue = queue_open(sys, 0);
+    struct io_queue *queue = queue_open(sys, DEPTH, 0);
     struct io_request *done[DEPTH];
     batch_prepare(&batch, file, IO_OP_WRITE);
     plan((struct fault_plan){
@@ -87,7 +79,7 @@ static void stuck_requests_do_not_hold_up_the_others(void **state)
 {
     (void)state;
     struct io_file *file = file_open(sys, "f", IO_OPEN_CREATE);
-    struct io_queue *queue = queue_open(sys, 0);
+    struct io_queue *queue = queue_open(sys, DEPTH, 0);
     struct io_request *done[DEPTH];
     batch_prepare(&batch, file, IO_OP_WRITE);
     plan((struct fault_plan){.kind = FAULT_STUCK, .targets = FAULT_WRITES, .first = 2});
@@ -108,7 +100,7 @@ static void a_sync_stuck_while_released_from_another_thread_comes_back(void **st
 {
     (void)state;
     struct io_file *file = file_open(sys, "f", IO_OPEN_CREATE);
-    struct io_queue *queue = queue_open(sys, 0);
+    struct io_queue *queue = queue_open(sys, DEPTH, 0);
     struct io_request sync = {.file = file, .op = IO_OP_SYNC_ALL};
     struct io_request *pointer = &sync;
     plan((struct fault_plan){.kind = FAULT_STUCK, .targets = FAULT_SYNCS, .first = 1});
@@ -140,7 +132,7 @@ static void run_over_files(enum io_backend backend, enum fault_kind kind, const 
     assert_non_null(strstr(io_system_describe(system), "faults over"));
     struct io_file *file;
     ASSERT_OK(io_file_open(system, IO_CLASS_TABLE, path, IO_OPEN_CREATE | IO_OPEN_TRUNCATE, &file));
-    struct io_queue *queue = queue_open(system, kind == FAULT_SHORT ? DEPTH * BLOCK : 0);
+    struct io_queue *queue = queue_open(system, DEPTH, kind == FAULT_SHORT ? DEPTH * BLOCK : 0);
     struct fault_plan one = {.kind = kind,
                              .targets = FAULT_READS | FAULT_WRITES,
                              .first = 1,
@@ -204,7 +196,7 @@ static void faults_stack_on_a_device_model(void **state)
     ASSERT_OK(model_attach(system, &spec));
     ASSERT_OK(fault_attach(system, 1, &injector));
     struct io_file *file = file_open(system, "f", IO_OPEN_CREATE);
-    struct io_queue *queue = queue_open(system, 0);
+    struct io_queue *queue = queue_open(system, DEPTH, 0);
     struct fault_plan one = {
         .kind = FAULT_SLOW, .targets = FAULT_WRITES, .first = 1, .delay_ns = 10 * NS_PER_S};
     struct io_request *done[DEPTH];

@@ -169,11 +169,10 @@ static void batch_tell(const struct batch *batch, int name)
 static void do_batch(int name, unsigned reap_count, bool cut_then, enum sim_cut cut, uint64_t seed)
 {
     struct io_file *file = file_open(world.system, oracle_path(name), 0);
-    struct io_queue *queue;
+    struct io_queue *queue = queue_open(world.system, BATCH + 1, 0);
     struct batch batch;
     struct io_request *done[BATCH + 1];
     bool together = world.canary == CANARY_QUEUE_SYNC && !cut_then;
-    ASSERT_OK(io_queue_open(world.system, &(struct io_queue_options){.depth = BATCH + 1}, &queue));
     batch_prepare(&batch, file);
     ASSERT_OK(io_queue_submit(queue, batch.pointers, BATCH + (unsigned)together));
     if (cut_then) {

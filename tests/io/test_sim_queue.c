@@ -26,13 +26,6 @@ static void batch_prepare(struct batch *batch, struct io_file *file)
     }
 }
 
-static struct io_queue *queue_open(struct io_system *system)
-{
-    struct io_queue *queue;
-    ASSERT_OK(io_queue_open(system, &(struct io_queue_options){.depth = DEPTH}, &queue));
-    return queue;
-}
-
 static void queues_complete_in_an_order_drawn_from_the_seed(void **state)
 {
     (void)state;
@@ -42,7 +35,7 @@ static void queues_complete_in_an_order_drawn_from_the_seed(void **state)
     for (unsigned run = 0; run < 4; run++) {
         struct io_system *system = disk_open(disk, run / 2);
         file = file_open(system, "f", 0);
-        struct io_queue *queue = queue_open(system);
+        struct io_queue *queue = queue_open(system, DEPTH, 0);
         struct batch batch;
         batch_prepare(&batch, file);
         ASSERT_OK(io_queue_submit(queue, batch.pointers, DEPTH));
@@ -65,7 +58,7 @@ static void looking_brings_everything_in_time(void **state)
 {
     (void)state;
     struct io_file *file = file_open(sys, "f", IO_OPEN_CREATE);
-    struct io_queue *queue = queue_open(sys);
+    struct io_queue *queue = queue_open(sys, DEPTH, 0);
     struct batch batch;
     batch_prepare(&batch, file);
     ASSERT_OK(io_queue_submit(queue, batch.pointers, DEPTH));
@@ -83,7 +76,7 @@ static void looking_brings_everything_in_time(void **state)
 static unsigned cut_under_way(enum sim_cut cut, uint64_t seed)
 {
     struct io_file *file = file_open(sys, "f", 0);
-    struct io_queue *queue = queue_open(sys);
+    struct io_queue *queue = queue_open(sys, DEPTH, 0);
     struct batch batch;
     batch_prepare(&batch, file);
     ASSERT_OK(io_queue_submit(queue, batch.pointers, DEPTH));
@@ -126,7 +119,7 @@ static bool sync_covers(bool after_reaping, uint64_t seed)
     struct sim_disk *fresh = disk_make();
     struct io_system *system = disk_open(fresh, seed);
     struct io_file *file = file_create(system, "f", 0);
-    struct io_queue *queue = queue_open(system);
+    struct io_queue *queue = queue_open(system, DEPTH, 0);
     struct batch batch;
     batch_prepare(&batch, file);
     struct io_request *done[DEPTH];
@@ -168,7 +161,7 @@ static void a_clone_has_what_was_under_way(void **state)
 {
     (void)state;
     struct io_file *file = file_create(sys, "f", 0);
-    struct io_queue *queue = queue_open(sys);
+    struct io_queue *queue = queue_open(sys, DEPTH, 0);
     struct batch batch;
     batch_prepare(&batch, file);
     ASSERT_OK(io_queue_submit(queue, batch.pointers, DEPTH));
