@@ -64,9 +64,11 @@ struct io_system {
     atomic_uint queues;
     atomic_bool warned_buffered;
     atomic_bool directory_sync_failed;
-    pthread_mutex_t mutex; /* protects the two below; nothing else is locked meanwhile */
+    /* Protects the list of queues' counters and what is in `closed`; nothing else is locked
+       meanwhile. */
+    pthread_mutex_t mutex;
     struct queue_counters *queue_counters;
-    _Atomic(struct shared_counters *) shared[IO_CLASS_COUNT]; /* set once, read without the mutex */
+    _Atomic(struct shared_counters *) shared[IO_CLASS_COUNT]; /* each set once, without the mutex */
 };
 
 struct io_file {
@@ -111,9 +113,6 @@ bool request_wants_retry(struct io_request *request);
 
 /** Decide from request->result what becomes of a request that is not a merged one. */
 enum request_verdict request_settle(struct io_request *request);
-
-/** Set rc and error from a negative errno that was no result of a system request. */
-void request_fail(struct io_request *request, int error);
 
 /** Keep "WHAT: reason; what helps" as the thread's error text. @return the code for `error` */
 firn_rc io_raise(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -79,14 +79,14 @@ void counters_detach(struct io_system *system, struct queue_counters *counters)
     while (*link != counters)
         link = &(*link)->next;
     *link = counters->next;
-    for (unsigned class = 0; class < IO_CLASS_COUNT; class ++) {
-        struct io_counters *own = counters->classes[class];
+    for (unsigned c = 0; c < IO_CLASS_COUNT; c++) {
+        struct io_counters *own = counters->classes[c];
         if (own == NULL)
             continue;
         /* It counted requests of files, and opening a file of the class made its counters. */
-        counters_merge(&atomic_load(&system->shared[class])->closed, own);
+        counters_merge(&atomic_load(&system->shared[c])->closed, own);
         memory_free(own);
-        counters->classes[class] = NULL;
+        counters->classes[c] = NULL;
     }
     pthread_mutex_unlock(&system->mutex);
 }

@@ -101,8 +101,8 @@ void io_system_close(struct io_system *system)
         return;
     ASSERT(atomic_load(&system->files) == 0 && atomic_load(&system->queues) == 0);
     system->driver->ops->destroy(system->driver);
-    for (unsigned class = 0; class < IO_CLASS_COUNT; class ++)
-        memory_free(atomic_load(&system->shared[class]));
+    for (unsigned c = 0; c < IO_CLASS_COUNT; c++)
+        memory_free(atomic_load(&system->shared[c]));
     pthread_mutex_destroy(&system->mutex);
     memory_free(system);
 }

@@ -46,7 +46,7 @@ bool request_refuse_sync(struct io_request *request)
     return true;
 }
 
-void request_fail(struct io_request *request, int error)
+static void request_fail(struct io_request *request, int error)
 {
     request->rc = rc_from_errno(error);
     request->error = error;
