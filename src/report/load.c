@@ -91,7 +91,14 @@ static void file_free(struct report_file *file)
     memory_free(file->command);
 }
 
-static firn_rc parse(const char *path, const void *bytes, size_t size_bytes, json_t **document)
+/* The end came too early, perhaps within a number or a word: those seem complete but wrong. */
+static bool was_cut(const json_error_t *error, const char *bytes, size_t size_bytes)
+{
+    return json_error_code(error) == json_error_premature_end_of_input ||
+           (bytes[0] == '{' && (size_t)error->position >= size_bytes);
+}
+
+static firn_rc parse(const char *path, const char *bytes, size_t size_bytes, json_t **document)
 {
     if (size_bytes == 0)
         return rc_raise(FIRN_E_INVALID,
@@ -102,20 +109,16 @@ static firn_rc parse(const char *path, const void *bytes, size_t size_bytes, jso
         *document = parsed;
         return FIRN_OK;
     }
-    switch (json_error_code(&error)) {
-    case json_error_out_of_memory:
+    if (json_error_code(&error) == json_error_out_of_memory)
         return rc_raise(FIRN_E_NOMEM, "%s: no memory to read it", path);
-    case json_error_premature_end_of_input:
+    if (was_cut(&error, bytes, size_bytes))
         return rc_raise(FIRN_E_INVALID,
                         "%s ends in the middle, in line %d: it was cut off; copy it again, or run "
                         "the measurement again",
                         path, error.line);
-    default:
-        return rc_raise(FIRN_E_INVALID,
-                        "%s is not JSON (line %d, column %d: %s): name a result file that firn "
-                        "wrote",
-                        path, error.line, error.column, error.text);
-    }
+    return rc_raise(FIRN_E_INVALID,
+                    "%s is not JSON (line %d, column %d: %s): name a result file that firn wrote",
+                    path, error.line, error.column, error.text);
 }
 
 static firn_rc check_format(const struct report_reader *reader, const json_t *document)

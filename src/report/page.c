@@ -37,16 +37,11 @@ static void put_label(FILE *out, const struct report_row *row)
     static const char mark[] = " (modelled)";
     size_t length = strlen(row->label);
     size_t mark_length = sizeof(mark) - 1;
-    char *plain = memory_copy_text(row->label);
-    if (plain != NULL && row->modelled && length > mark_length &&
-        strcmp(plain + length - mark_length, mark) == 0) {
-        plain[length - mark_length] = '\0';
-        report_put_html(out, plain);
+    bool marked = row->modelled && length > mark_length &&
+                  strcmp(row->label + length - mark_length, mark) == 0;
+    report_put_html_part(out, row->label, marked ? length - mark_length : length);
+    if (marked)
         fputs(" <span class=\"badge modelled\">modelled</span>", out);
-    } else {
-        report_put_html(out, row->label);
-    }
-    memory_free(plain);
 }
 
 /* Names end in their units: bytes and seconds are shown as people say them, the number beside. */

@@ -6,7 +6,12 @@
 
 void report_put_html(FILE *out, const char *text)
 {
-    for (; *text != '\0'; text++) {
+    report_put_html_part(out, text, strlen(text));
+}
+
+void report_put_html_part(FILE *out, const char *text, size_t length)
+{
+    for (const char *end = text + length; text < end; text++) {
         switch (*text) {
         case '&':
             fputs("&amp;", out);

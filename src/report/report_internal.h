@@ -341,6 +341,9 @@ void report_settings_free(struct report *report);
 /** Write text for HTML content or a quoted attribute. */
 void report_put_html(FILE *out, const char *text);
 
+/** report_put_html of the first `length` bytes. */
+void report_put_html_part(FILE *out, const char *text, size_t length);
+
 /** Write text as one CSV field, quoted; what a spreadsheet would compute gets a quote mark in
     front. */
 void report_put_csv(FILE *out, const char *text);
