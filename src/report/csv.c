@@ -37,6 +37,7 @@ static void put_summary_row(const struct report *report, const struct report_row
     fputc(',', out);
     report_put_csv(out, report->files[row->file].path);
     fprintf(out, ",%d,%u,%u", row->modelled, row->run_count, row->rate_count);
+    put_cell(out, row->mean_rate);
     put_cell(out, row->rate.median);
     put_cell(out, row->rate.low);
     put_cell(out, row->rate.high);
@@ -58,11 +59,12 @@ static void put_summary_row(const struct report *report, const struct report_row
 
 void report_write_summary_csv(const struct report *report, FILE *out)
 {
-    fputs("run,file,modelled,repeats,values,median_per_s,low_per_s,high_per_s,confidence,"
-          "median_mib_per_s,baseline,ratio,ratio_low,ratio_high,differing_settings,"
-          "relative_variation,longest_silence_ms,stalls,stalled_s,slowdowns,slowed_s,steady,"
-          "kind,operations_per_s,mib_per_s,share,p50_us,p95_us,p99_us,p999_us,max_us\n",
-          out);
+    fputs(
+        "run,file,modelled,repeats,values,mean_per_s,median_per_s,low_per_s,high_per_s,confidence,"
+        "median_mib_per_s,baseline,ratio,ratio_low,ratio_high,differing_settings,"
+        "relative_variation,longest_silence_ms,stalls,stalled_s,slowdowns,slowed_s,steady,"
+        "kind,operations_per_s,mib_per_s,share,p50_us,p95_us,p99_us,p999_us,max_us\n",
+        out);
     for (unsigned i = 0; i < report->row_count; i++) {
         const struct report_row *row = &report->rows[i];
         for (unsigned k = 0; k < row->kind_count; k++) {

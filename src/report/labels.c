@@ -87,18 +87,22 @@ static bool label_is_taken(const struct report *report, unsigned row)
     return false;
 }
 
+/* Name, where a namesake makes it needed the file, and the mark of models. */
 static firn_rc label_row(struct report *report, unsigned number)
 {
     struct report_row *row = &report->rows[number];
     bool qualified = has_namesake(report, row);
-    const char *file = qualified ? report->files[row->file].label : "";
-    const char *separator = qualified ? " \xc2\xb7 " : "";
     const char *modelled = row->modelled ? " (modelled)" : "";
-    FIRN_TRY(join_label(&row->label, row->name, separator, file, modelled));
+    char end[64];
+    if (qualified && row->run_count > 1)
+        snprintf(end, sizeof(end), " and %u more%s", row->run_count - 1, modelled);
+    else
+        snprintf(end, sizeof(end), "%s", modelled);
+    FIRN_TRY(join_label(&row->label, row->name, qualified ? " \xc2\xb7 " : "",
+                        qualified ? report->files[row->file].label : "", end));
     for (unsigned copy = 2; label_is_taken(report, number); copy++) {
-        char end[48];
         snprintf(end, sizeof(end), " #%u%s", copy, modelled);
-        FIRN_TRY(join_label(&row->label, row->name, separator, file, end));
+        FIRN_TRY(join_label(&row->label, row->name, "", "", end));
     }
     return FIRN_OK;
 }

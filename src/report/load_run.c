@@ -138,6 +138,7 @@ static firn_rc read_judgement(const struct report_reader *reader, const json_t *
         double *number;
     } numbers[] = {
         {"warmup_s", &judgement->warmup_s},
+        {"mean_rate_per_s", &judgement->mean_rate},
         {"relative_variation", &judgement->relative_variation},
         {"longest_silence_ms", &judgement->longest_silence_ms},
         {"stalled_s", &judgement->stalled_s},

@@ -68,6 +68,8 @@ static void put_number_cell(FILE *out, double sort, const char *text)
 /* units.h keeps to ASCII for terminals; a page may have its Greek. */
 static const char *duration_text(double duration_ns, char text[UNITS_TEXT_BYTES + 1])
 {
+    if (duration_ns == 0)
+        return "0";
     units_format_duration(duration_ns, text);
     size_t length = strlen(text);
     if (length > 3 && strcmp(text + length - 3, " us") == 0)
@@ -151,9 +153,11 @@ static void put_tag(FILE *out, const struct report_row *row)
     if (row->slowdowns > 0)
         fprintf(out, "<span class=\"tag slowdown\">%u slowdown%s</span> ", row->slowdowns,
                 row->slowdowns == 1 ? "" : "s");
-    if (row->stalls == 0 && row->slowdowns == 0)
+    if (row->mean_rate == 0)
+        fputs("<span class=\"tag stall\">nothing done</span> ", out);
+    else if (row->stalls == 0 && row->slowdowns == 0)
         fprintf(out, "<span class=\"tag %s</span> ",
-                row->steady ? "steady\">steady" : "open\">no trouble, not shown to be steady");
+                row->steady ? "steady\">steady" : "open\">no steady state found");
 }
 
 static firn_rc put_verdict(struct page *page, const struct report_row *row)
@@ -341,6 +345,8 @@ static void put_row(FILE *out, const struct report_row *row, unsigned number)
         fprintf(out, " <span class=\"aside\">%u repeats</span>", row->run_count);
     fputs("</th>", out);
     put_rate_cell(out, row, rows);
+    fprintf(out, "<td rowspan=\"%u\" class=\"number\" data-sort=\"%.9g\">%s</td>", rows,
+            row->mean_rate, units_format_count(row->mean_rate, text));
     fprintf(out, "<td rowspan=\"%u\" class=\"number\" data-sort=\"%.9g\">%.4g</td>", rows,
             row->mib_per_s, row->mib_per_s);
     put_ratio_cell(out, row, number, rows);
@@ -379,17 +385,15 @@ static void put_run_facts(FILE *out, const struct report_run *run)
         const struct report_kind *kind = &run->kinds[k];
         fputs(k == 0 ? "" : " \xc2\xb7 ", out);
         report_put_html(out, kind->name);
-        fprintf(out, " %.3g %% of operations (%s/s, ",
-                total > 0 ? 100 * kind->operations / total : 0,
+        fprintf(out, " %.3g %% of operations (%s/s", total > 0 ? 100 * kind->operations / total : 0,
                 units_format_count(kind->operations_per_s, text));
-        fprintf(out, "%s/s)", units_format_size(kind->bytes_per_s, text));
+        if (kind->bytes_per_s > 0)
+            fprintf(out, ", %s/s", units_format_size(kind->bytes_per_s, text));
+        fputc(')', out);
     }
     fprintf(out, " \xc2\xb7 warm-up %s",
             run->judgement.warmup_s > 0 ? duration_text(run->judgement.warmup_s * 1e9, text)
                                         : "none");
-    if (run->judgement.steady)
-        fprintf(out, " \xc2\xb7 steady from %s on",
-                duration_text(run->judgement.steady_start_s * 1e9, text));
     fputs("</p>\n", out);
 }
 

@@ -2,25 +2,6 @@
 #include "base/memory.h"
 #include "report/report_internal.h"
 
-/* NULL without memory, like jansson's own; `array` is given up then. */
-static json_t *appended(json_t *array, json_t *value)
-{
-    if (array == NULL || value == NULL || json_array_append_new(array, value) != 0) {
-        json_decref(array);
-        return NULL;
-    }
-    return array;
-}
-
-static json_t *with(json_t *object, const char *name, json_t *value)
-{
-    if (object == NULL || value == NULL || json_object_set_new(object, name, value) != 0) {
-        json_decref(object);
-        return NULL;
-    }
-    return object;
-}
-
 /* ---- Runs --------------------------------------------------------------------------------------
  */
 
@@ -29,8 +10,8 @@ static json_t *events_json(const struct report_judgement *judgement)
     json_t *events = json_array();
     for (unsigned i = 0; i < judgement->event_count; i++) {
         const struct report_event *event = &judgement->events[i];
-        events = appended(events, json_pack("[bfff]", event->is_stall, event->start_s,
-                                            event->length_s, event->rate_share));
+        events = report_json_appended(events, json_pack("[bfff]", event->is_stall, event->start_s,
+                                                        event->length_s, event->rate_share));
     }
     return events;
 }
@@ -39,7 +20,7 @@ static json_t *kinds_json(const struct report_run *run)
 {
     json_t *kinds = json_array();
     for (unsigned k = 0; k < run->kind_count; k++)
-        kinds = appended(kinds, json_string(run->kinds[k].name));
+        kinds = report_json_appended(kinds, json_string(run->kinds[k].name));
     return kinds;
 }
 
@@ -49,10 +30,10 @@ static json_t *run_json(const struct report_run *run)
                                "file", (int)run->file, "interval_s", run->interval_s, "intervals",
                                (int)run->interval_count, "judged_first", (int)run->judged_first,
                                "device_name", run->device_name, "modelled", run->modelled != NULL);
-    object = with(object, "kinds", kinds_json(run));
-    object = with(object, "events", events_json(&run->judgement));
+    object = report_json_with(object, "kinds", kinds_json(run));
+    object = report_json_with(object, "events", events_json(&run->judgement));
     if (run->group != NULL)
-        object = with(
+        object = report_json_with(
             object, "group",
             json_pack("{sssssf}", "name", run->group, "axis", run->group_axis, "x", run->group_x));
     return object;
@@ -69,7 +50,7 @@ static json_t *ratios_to(const struct report *report, unsigned baseline)
     json_t *ratios = json_array();
     for (unsigned i = 0; i < report->row_count; i++) {
         if (i == baseline) {
-            ratios = appended(ratios, json_null());
+            ratios = report_json_appended(ratios, json_null());
             continue;
         }
         struct report_ratio ratio;
@@ -77,7 +58,7 @@ static json_t *ratios_to(const struct report *report, unsigned baseline)
             json_decref(ratios);
             return NULL;
         }
-        ratios = appended(ratios, report_ratio_json(&ratio));
+        ratios = report_json_appended(ratios, report_ratio_json(&ratio));
         memory_free(ratio.differences);
     }
     return ratios;
@@ -87,7 +68,7 @@ static json_t *pairs_json(const struct report *report)
 {
     json_t *pairs = json_array();
     for (unsigned i = 0; i < report->row_count && report->row_count <= PAIRED_ROWS_MAX; i++)
-        pairs = appended(pairs, ratios_to(report, i));
+        pairs = report_json_appended(pairs, ratios_to(report, i));
     return pairs;
 }
 
@@ -106,13 +87,13 @@ firn_rc report_put_page_data(const struct report *report, FILE *out)
     json_t *runs = json_array();
     json_t *files = json_array();
     for (unsigned i = 0; i < report->run_count; i++)
-        runs = appended(runs, run_json(&report->runs[i]));
+        runs = report_json_appended(runs, run_json(&report->runs[i]));
     for (unsigned i = 0; i < report->file_count; i++)
-        files = appended(files, json_string(report->files[i].label));
-    json_t *data = with(report_json(report), "members", runs);
-    data = with(data, "files", files);
-    data = with(data, "chosen", chosen_json(report));
-    data = with(data, "pairs", pairs_json(report));
+        files = report_json_appended(files, json_string(report->files[i].label));
+    json_t *data = report_json_with(report_json(report), "members", runs);
+    data = report_json_with(data, "files", files);
+    data = report_json_with(data, "chosen", chosen_json(report));
+    data = report_json_with(data, "pairs", pairs_json(report));
     firn_rc rc = report_put_json(out, data);
     json_decref(data);
     return rc;
@@ -126,8 +107,8 @@ static json_t *section_json(const struct report_section *section, unsigned count
     json_t *object = json_object();
     for (unsigned c = 0; c < section->column_count; c++)
         if (section->columns[c].values != NULL)
-            object = with(object, section->columns[c].name,
-                          report_pack_column(section->columns[c].values, count));
+            object = report_json_with(object, section->columns[c].name,
+                                      report_pack_column(section->columns[c].values, count));
     return object;
 }
 
@@ -135,12 +116,12 @@ static json_t *kind_json(const struct report_run *run, const struct report_kind 
 {
     json_t *object = section_json(&kind->columns, run->interval_count);
     if (kind->heat.cell_count > 0)
-        object = with(object, "heat", report_pack_heat(&kind->heat));
+        object = report_json_with(object, "heat", report_pack_heat(&kind->heat));
     if (kind->histogram.count > 0)
-        object = with(object, "histogram",
-                      json_pack("[oo]",
-                                report_pack_column(kind->histogram.low_ns, kind->histogram.count),
-                                report_pack_column(kind->histogram.counts, kind->histogram.count)));
+        object = report_json_with(
+            object, "histogram",
+            json_pack("[oo]", report_pack_column(kind->histogram.low_ns, kind->histogram.count),
+                      report_pack_column(kind->histogram.counts, kind->histogram.count)));
     return object;
 }
 
@@ -148,24 +129,25 @@ static json_t *density_json(const struct report_density *density)
 {
     json_t *values = json_array();
     for (unsigned i = 0; i < REPORT_DENSITY_POINTS && density->high > density->low; i++)
-        values = appended(values, json_real(density->values[i]));
-    return with(json_pack("{sfsf}", "low", density->low, "high", density->high), "values", values);
+        values = report_json_appended(values, json_real(density->values[i]));
+    return report_json_with(json_pack("{sfsf}", "low", density->low, "high", density->high),
+                            "values", values);
 }
 
 firn_rc report_put_page_columns(const struct report_run *run, FILE *out)
 {
     json_t *kinds = json_array();
     for (unsigned k = 0; k < run->kind_count; k++)
-        kinds = appended(kinds, kind_json(run, &run->kinds[k]));
-    json_t *columns =
-        with(json_object(), "intervals", section_json(&run->intervals, run->interval_count));
-    columns = with(columns, "rate", report_pack_column(run->rate, run->interval_count));
-    columns = with(columns, "mib", report_pack_column(run->mib, run->interval_count));
-    columns = with(columns, "density", density_json(&run->density));
-    columns = with(columns, "density_log", density_json(&run->density_log));
-    columns = with(columns, "kinds", kinds);
-    columns = with(columns, "device", section_json(&run->device, run->interval_count));
-    columns = with(columns, "cpu", section_json(&run->cpu, run->interval_count));
+        kinds = report_json_appended(kinds, kind_json(run, &run->kinds[k]));
+    json_t *columns = report_json_with(json_object(), "intervals",
+                                       section_json(&run->intervals, run->interval_count));
+    columns = report_json_with(columns, "rate", report_pack_column(run->rate, run->interval_count));
+    columns = report_json_with(columns, "mib", report_pack_column(run->mib, run->interval_count));
+    columns = report_json_with(columns, "density", density_json(&run->density));
+    columns = report_json_with(columns, "density_log", density_json(&run->density_log));
+    columns = report_json_with(columns, "kinds", kinds);
+    columns = report_json_with(columns, "device", section_json(&run->device, run->interval_count));
+    columns = report_json_with(columns, "cpu", section_json(&run->cpu, run->interval_count));
     firn_rc rc = report_put_json(out, columns);
     json_decref(columns);
     return rc;

@@ -102,6 +102,11 @@ firn_rc report_put_json(FILE *out, const json_t *value)
     return FIRN_OK;
 }
 
+const char *report_duration(double duration_ns, char text[UNITS_TEXT_BYTES])
+{
+    return duration_ns == 0 ? "0" : units_format_duration(duration_ns, text);
+}
+
 void report_slug(const char *label, char slug[REPORT_SLUG_BYTES])
 {
     size_t used = 0;

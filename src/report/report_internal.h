@@ -8,6 +8,7 @@
 #ifndef FIRN_REPORT_REPORT_INTERNAL_H
 #define FIRN_REPORT_REPORT_INTERNAL_H
 
+#include "base/units.h"
 #include "bench/meter.h"
 #include "bench/stats.h"
 #include "report/report.h"
@@ -109,7 +110,7 @@ struct report_judgement {
     char *text;
     bool steady;
     double warmup_s, steady_start_s, steady_length_s;
-    double relative_variation, longest_silence_ms, stalled_s, slowed_s;
+    double mean_rate, relative_variation, longest_silence_ms, stalled_s, slowed_s;
     struct report_event *events;
     unsigned event_count;
     struct report_period stall_period, slowdown_period;
@@ -195,6 +196,7 @@ struct report_row {
     struct stats_median
         rate;            /* operations/s over intervals; of the repeats' medians over repeats */
     unsigned rate_count; /* how many values it is the median of */
+    double mean_rate; /* operations/s after the warm-up, stalls and all: medians pass over them */
     double mib_per_s;
     double variation, longest_silence_ms, stalled_s, slowed_s, warmup_s;
     unsigned stalls, slowdowns;
@@ -357,6 +359,9 @@ firn_rc report_put_json(FILE *out, const json_t *value);
 /** Write text for a terminal: control characters become '?'. */
 void report_put_terminal(FILE *out, const char *text);
 
+/** units_format_duration, but "0" for none. */
+const char *report_duration(double duration_ns, char text[UNITS_TEXT_BYTES]);
+
 /** Make a part of a file name of a label: lower-case letters, digits, single hyphens; not empty. */
 void report_slug(const char *label, char slug[REPORT_SLUG_BYTES]);
 
@@ -372,6 +377,11 @@ firn_rc report_file_verdict(const struct report *report, unsigned file, char **t
 
 /** Say a row's ratio in words; it has one. */
 void report_row_ratio_text(const struct report_row *row, char text[REPORT_RATIO_BYTES]);
+
+/** Put a value into an object, or into an array. Takes both references; NULL for either, or failing
+    memory, frees both, so that calls can be nested and only the last result be looked at. */
+json_t *report_json_with(json_t *object, const char *name, json_t *value);
+json_t *report_json_appended(json_t *array, json_t *value);
 
 /** @return a ratio as an object, null for none; NULL without memory. */
 json_t *report_ratio_json(const struct report_ratio *ratio);

@@ -32,6 +32,8 @@ static unsigned judged_values(const struct report_run *run, const double *column
 
 static void compute_densities(struct report_run *run, double *values, unsigned count)
 {
+    if (count > 0 && values[count - 1] <= 0)
+        count = 0; /* a peak at nothing would dwarf what is compared with it */
     report_density_compute(values, count, &run->density);
     unsigned zeros = 0;
     for (unsigned i = 0; i < count; i++) {
@@ -91,6 +93,12 @@ static double figure_variation(const struct report_run *run, unsigned place)
 {
     (void)place;
     return run->judgement.relative_variation;
+}
+
+static double figure_mean_rate(const struct report_run *run, unsigned place)
+{
+    (void)place;
+    return run->judgement.mean_rate;
 }
 
 static double figure_silence(const struct report_run *run, unsigned place)
@@ -200,6 +208,7 @@ static firn_rc row_compute(const struct report *report, struct report_row *row)
         return no_memory();
     firn_rc rc;
     FIRN_TRY_GOTO(row_rates(report, row, values, values + row->run_count), done);
+    row->mean_rate = median_of_repeats(report, row, figure_mean_rate, 0, values);
     row->variation = median_of_repeats(report, row, figure_variation, 0, values);
     row->warmup_s = median_of_repeats(report, row, figure_warmup, 0, values);
     row->longest_silence_ms = highest_of_repeats(report, row, figure_silence, 0, values);

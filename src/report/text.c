@@ -87,7 +87,7 @@ firn_rc report_file_verdict(const struct report *report, unsigned file, char **t
 /* ---- The table ---------------------------------------------------------------------------------
  */
 
-enum { NAME_COLUMNS_MAX = 52, NAME_END_COLUMNS = 16, CELL_BYTES = 48, CELLS = 9 };
+enum { NAME_COLUMNS_MAX = 52, NAME_END_COLUMNS = 16, CELL_BYTES = 48, CELLS = 10 };
 
 /* Display columns of a UTF-8 text, near enough: code points. */
 static unsigned text_columns(const char *text)
@@ -125,7 +125,7 @@ static void put_name(FILE *out, const char *name, const char *indent, unsigned w
         fprintf(out, "%*s", (int)(room - columns), "");
 }
 
-static const int cell_widths[CELLS] = {9, 17, 8, 7, 7, 8, 8, 8, 9};
+static const int cell_widths[CELLS] = {9, 17, 8, 8, 7, 7, 8, 8, 8, 9};
 
 static void put_cells(FILE *out, char cells[CELLS][CELL_BYTES])
 {
@@ -139,30 +139,43 @@ static void put_cells(FILE *out, char cells[CELLS][CELL_BYTES])
     fputc('\n', out);
 }
 
+/* The places of the cells. */
+enum { CELL_MEDIAN, CELL_INTERVAL, CELL_MEAN, CELL_MIB, CELL_RATIO, CELL_VARIATION, CELL_P50 };
+enum { CELL_P99 = CELL_P50 + 1, CELL_MAX, CELL_SILENCE };
+
+static void put_duration(char cell[CELL_BYTES], double duration_ns)
+{
+    char text[UNITS_TEXT_BYTES];
+    snprintf(cell, CELL_BYTES, "%s", report_duration(duration_ns, text));
+}
+
 static void fill_rates(const struct report *report, const struct report_row *row,
                        char cells[CELLS][CELL_BYTES])
 {
     const struct report_row *base = row->baseline < 0 ? NULL : &report->rows[row->baseline];
     char low[UNITS_TEXT_BYTES];
     char high[UNITS_TEXT_BYTES];
-    units_format_count(row->rate.median, cells[0]);
-    snprintf(cells[1], CELL_BYTES, "%s - %s%s", units_format_count(row->rate.low, low),
+    units_format_count(row->rate.median, cells[CELL_MEDIAN]);
+    snprintf(cells[CELL_INTERVAL], CELL_BYTES, "%s - %s%s", units_format_count(row->rate.low, low),
              units_format_count(row->rate.high, high), is_interval(row) ? "" : "*");
-    snprintf(cells[2], CELL_BYTES, "%.4g", row->mib_per_s);
+    units_format_count(row->mean_rate, cells[CELL_MEAN]);
+    snprintf(cells[CELL_MIB], CELL_BYTES, "%.4g", row->mib_per_s);
     if (report_row_has_ratio(row))
-        snprintf(cells[3], CELL_BYTES, "%.3g%s", row->ratio.ratio,
+        snprintf(cells[CELL_RATIO], CELL_BYTES, "%.3g%s", row->ratio.ratio,
                  report_row_is_unlike(row) ? "!" : "");
     else if (row == base)
-        snprintf(cells[3], CELL_BYTES, "1");
-    snprintf(cells[4], CELL_BYTES, "%.3g%%", row->variation * 100);
-    units_format_duration(row->longest_silence_ms * 1e6, cells[8]);
+        snprintf(cells[CELL_RATIO], CELL_BYTES, "1");
+    snprintf(cells[CELL_VARIATION], CELL_BYTES, "%.3g%%", row->variation * 100);
+    put_duration(cells[CELL_SILENCE], row->longest_silence_ms * 1e6);
 }
 
 static void fill_latencies(const struct report_row_kind *kind, char cells[CELLS][CELL_BYTES])
 {
-    static const unsigned shown[] = {LATENCY_P50, LATENCY_P99, LATENCY_MAX};
-    for (unsigned i = 0; i < 3 && kind->has_latency; i++)
-        units_format_duration(kind->latency_us[shown[i]] * 1e3, cells[5 + i]);
+    if (!kind->has_latency)
+        return;
+    put_duration(cells[CELL_P50], kind->latency_us[LATENCY_P50] * 1e3);
+    put_duration(cells[CELL_P99], kind->latency_us[LATENCY_P99] * 1e3);
+    put_duration(cells[CELL_MAX], kind->latency_us[LATENCY_MAX] * 1e3);
 }
 
 static void put_row(const struct report *report, const struct report_row *row, unsigned width,
@@ -177,9 +190,9 @@ static void put_row(const struct report *report, const struct report_row *row, u
     for (unsigned k = 0; k < row->kind_count && row->kind_count > 1; k++) {
         const struct report_row_kind *kind = &row->kinds[k];
         char of_kind[CELLS][CELL_BYTES] = {{0}};
-        units_format_count(kind->operations_per_s, of_kind[0]);
-        snprintf(of_kind[1], CELL_BYTES, "%.0f%% of all", kind->share * 100);
-        snprintf(of_kind[2], CELL_BYTES, "%.4g", kind->mib_per_s);
+        snprintf(of_kind[CELL_INTERVAL], CELL_BYTES, "%.3g%% of all", kind->share * 100);
+        units_format_count(kind->operations_per_s, of_kind[CELL_MEAN]);
+        snprintf(of_kind[CELL_MIB], CELL_BYTES, "%.4g", kind->mib_per_s);
         fill_latencies(kind, of_kind);
         put_name(out, kind->name, "  ", width);
         put_cells(out, of_kind);

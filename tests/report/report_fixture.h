@@ -165,6 +165,8 @@ static inline json_t *fixture_json_run(const struct fixture_run *run)
                   run->spread / 2, "longest_silence_ms", 1.25 + 1000 * run->stall_s, "stalled_s",
                   run->stall_s, "events", fixture_events(run), "stall_period", "slowdown_period"));
     json_object_set_new(json_object_get(object, "judgement"), "slowed_s", json_integer(0));
+    json_object_set_new(json_object_get(object, "judgement"), "mean_rate_per_s",
+                        json_real(run->rate));
     return object;
 }
 

@@ -99,7 +99,7 @@ function paintEvents(context, area, g, run, top, height) {
     const left = g.toDomXCoord(start);
     const right = Math.max(g.toDomXCoord(start + length), left + 2);
     if (right < area.x || left > area.x + area.w) continue;
-    context.globalAlpha = isStall ? 0.55 : 0.6;
+    context.globalAlpha = isStall ? 0.42 : 0.6;
     context.fillStyle = isStall ? themeColour("stall") : slowFill;
     context.fillRect(left, top, right - left, height);
   }
