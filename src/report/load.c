@@ -70,6 +70,8 @@ firn_rc report_member_number(const struct report_reader *reader, const json_t *o
     FIRN_TRY(report_member(reader, object, where, name, JSON_REAL, &value));
     if (json_number_value(value) < 0)
         return report_damaged(reader, where, name, "is negative");
+    if (json_number_value(value) > REPORT_NUMBER_MAX)
+        return report_damaged(reader, where, name, "is larger than any figure of a run");
     *number = json_number_value(value);
     return FIRN_OK;
 }

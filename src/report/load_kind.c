@@ -40,6 +40,8 @@ static firn_rc read_column(const struct report_reader *reader, const json_t *arr
             return report_damaged(reader, where, name, "holds something that is no number");
         if (column[i] < 0)
             return report_damaged(reader, where, name, "holds a negative number");
+        if (column[i] > REPORT_NUMBER_MAX)
+            return report_damaged(reader, where, name, "holds a number larger than any of a run");
     }
     return FIRN_OK;
 }
@@ -121,7 +123,8 @@ static firn_rc sum_interval(const struct report_reader *reader, const json_t *ar
     for (size_t i = 0; i < size; i += 2) {
         double bucket = json_number_value(json_array_get(array, i));
         double value = json_number_value(json_array_get(array, i + 1));
-        if (!(bucket >= 0 && bucket < REPORT_HEAT_BUCKETS) || value < 0)
+        if (!(bucket >= 0 && bucket < REPORT_HEAT_BUCKETS) || value < 0 ||
+            value > REPORT_NUMBER_MAX)
             return report_damaged(reader, where, "histogram", "holds what is no bucket");
         sums[(unsigned)bucket] += value;
     }
@@ -172,7 +175,8 @@ static firn_rc read_histogram(const struct report_reader *reader, const json_t *
         const json_t *pair = json_array_get(pairs, i);
         double low_ns = json_number_value(json_array_get(pair, 0));
         double value = json_number_value(json_array_get(pair, 1));
-        if (json_array_size(pair) != 2 || low_ns < 0 || value < 0)
+        if (json_array_size(pair) != 2 || low_ns < 0 || low_ns > REPORT_NUMBER_MAX || value < 0 ||
+            value > REPORT_NUMBER_MAX)
             return report_damaged(reader, where, "pairs", "holds something that is no bucket");
         if (i > 0 && low_ns <= histogram->low_ns[i - 1])
             return report_damaged(reader, where, "pairs", "does not ascend");

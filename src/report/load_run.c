@@ -276,8 +276,8 @@ static firn_rc check_times(const struct report_reader *reader, const char *where
         FIRN_TRY(
             report_section_complete(reader, where, &run->intervals, column, run->interval_count));
     for (unsigned i = 0; i < run->interval_count; i++) {
-        if (length_s[i] <= 0)
-            return report_damaged(reader, where, "length_s", "holds a zero");
+        if (length_s[i] < 1e-6)
+            return report_damaged(reader, where, "length_s", "holds less than a microsecond");
         if (i > 0 && start_s[i] <= start_s[i - 1])
             return report_damaged(reader, where, "start_s", "does not ascend");
     }

@@ -28,6 +28,9 @@ enum {
     REPORT_RATIO_BYTES = 128,
 };
 
+/* No figure of a real run is larger; sums and products of such figures stay finite. */
+#define REPORT_NUMBER_MAX 1e18
+
 /* ---- What was read ----------------------------------------------------------------------------
  */
 

@@ -301,15 +301,19 @@ void report_rows_free(struct report *report)
 static void ratio_of_medians(const struct stats_median *a, const struct stats_median *b,
                              struct report_ratio *ratio)
 {
-    if (b->median <= 0)
+    if (b->median <= 0 || !isfinite(a->median / b->median))
         return;
     ratio->ratio = ratio->low = ratio->high = a->median / b->median;
     if (a->low <= 0 || b->low <= 0)
         return;
     double below = hypot(log(a->median / a->low), log(b->high / b->median));
     double above = hypot(log(a->high / a->median), log(b->median / b->low));
-    ratio->low = ratio->ratio * exp(-below);
-    ratio->high = ratio->ratio * exp(above);
+    double low = ratio->ratio * exp(-below);
+    double high = ratio->ratio * exp(above);
+    if (!isfinite(low) || !isfinite(high))
+        return;
+    ratio->low = low;
+    ratio->high = high;
     ratio->sound = a->confidence > 0 && b->confidence > 0;
 }
 

@@ -208,6 +208,26 @@ static void a_ratio_has_an_interval_wider_than_either_part(void **state)
     report_close(report);
 }
 
+static void ratios_of_extreme_figures_are_finite_or_none(void **state)
+{
+    (void)state;
+    static const double extremes[] = {0, 5e-324, 1e-200, 1, 1e18};
+    for (unsigned i = 0; i < 5; i++)
+        for (unsigned j = 0; j < 5; j++) {
+            struct fixture_run runs[] = {slow, fast};
+            struct report *report = fixture_report(runs, 2);
+            report->rows[0].rate = (struct stats_median){
+                .median = extremes[i], .low = extremes[0], .high = extremes[4]};
+            report->rows[1].rate = (struct stats_median){
+                .median = extremes[j], .low = extremes[1], .high = extremes[4]};
+            struct report_ratio ratio;
+            assert_int_equal(report_ratio_compute(report, 1, 0, &ratio), FIRN_OK);
+            assert_true(isfinite(ratio.ratio) && isfinite(ratio.low) && isfinite(ratio.high));
+            free(ratio.differences);
+            report_close(report);
+        }
+}
+
 static void a_baseline_may_be_named_by_run_label_or_file(void **state)
 {
     (void)state;
@@ -360,6 +380,7 @@ int main(void)
         cmocka_unit_test(files_of_one_name_in_two_directories_are_told_by_path),
         cmocka_unit_test(labels_are_unique_whatever_the_names),
         cmocka_unit_test(a_ratio_has_an_interval_wider_than_either_part),
+        cmocka_unit_test(ratios_of_extreme_figures_are_finite_or_none),
         cmocka_unit_test(a_baseline_may_be_named_by_run_label_or_file),
         cmocka_unit_test(no_baseline_is_chosen_where_more_than_one_setting_differs),
         cmocka_unit_test(settings_are_laid_side_by_side),
