@@ -435,6 +435,8 @@ int command_fileio(int argc, char **argv)
     else if (words.help_wanted ||
              (words.positional_count == 1 && strcmp(words.positional[0], "help") == 0))
         options_help(&fileio_options, stdout);
+    else if (command.preset == FILEIO_PRESET_SURVEY)
+        status = fileio_run_preset(&command, &words);
     else
         status = run_words(&command, &words, argc + 1, full);
     options_free(&words);

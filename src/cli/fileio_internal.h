@@ -62,6 +62,9 @@ void fileio_warn_of_old_forms(int argc, char *const *argv);
 void fileio_warn_of_idle_options(const struct fileio_command *command,
                                  const struct option_words *words);
 
+/** Carry out --preset=survey. @return the exit status */
+int fileio_run_preset(const struct fileio_command *command, const struct option_words *words);
+
 /** What the intervals since some moment add up to. About 120 KB. */
 struct fileio_window {
     uint64_t start_ns; /* since measuring started */

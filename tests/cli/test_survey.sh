@@ -45,6 +45,12 @@ import json, sys
 assert all(r["modelled"]["device"] == "hdd-7200" for r in json.load(open(sys.argv[1]))["runs"])
 EOF
 
+# fileio's name for it.
+check "fileio --preset=survey is a survey" sh -c "cd $scratch && $FIRN fileio --preset=survey --file-total-size=16M --max-time=2 --dir=preset run > preset.out"
+check "with its options" grep -q '^Survey of preset: 16 MiB in 8 files' "$scratch/preset.out"
+check_fails 2 'chooses --threads by itself' "a preset with other options" $FIRN fileio --preset=survey --num-threads=4 --dir="$scratch/bad" run
+check_fails 2 'say run, or nothing' "a preset with another verb" $FIRN fileio --preset=survey --dir="$scratch/bad" prepare
+
 # Interrupted (by SIGTERM: shells make background jobs ignore Ctrl-C), and a second survey meanwhile.
 $FIRN survey --size=16M --time=600 --pictures=off "$scratch/long" > "$scratch/stopped" 2> "$scratch/stopped.err" &
 long=$!
