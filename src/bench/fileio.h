@@ -6,6 +6,8 @@
  * The directory is locked meanwhile. A configuration starts from fileio_config_defaults, which are
  * sysbench's; its fields have the types that option tables bind to.
  *
+ * A mapped run (FILEIO_MMAP) handles SIGBUS for the process: one at a time.
+ *
  * All functions validate the configuration before they touch a file (FIRN_E_INVALID), and say what
  * is wrong in terms of the command's options.
  */

@@ -6,9 +6,12 @@
 #include "cli/interrupt.h"
 #include "cli/progress.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { BAD_BLOCKS_SHOWN = 20, FILES_BESIDE = 64 };
@@ -271,6 +274,23 @@ done:
     return rc;
 }
 
+/* A result that cannot be kept must be known before the hours it takes, not after. */
+static firn_rc check_json_path(const char *path)
+{
+    char directory[PATH_MAX];
+    struct stat status;
+    if (path == NULL || strcmp(path, "-") == 0)
+        return FIRN_OK;
+    if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
+        return rc_raise(FIRN_E_INVALID, "--json: %s is a directory; name a file", path);
+    const char *slash = strrchr(path, '/');
+    int length = slash == NULL ? 0 : slash == path ? 1 : (int)(slash - path);
+    snprintf(directory, sizeof(directory), "%.*s", length, path);
+    if (access(length == 0 ? "." : directory, W_OK | X_OK) != 0)
+        return rc_raise_errno(errno, "--json: cannot write %s", path);
+    return FIRN_OK;
+}
+
 /* Hundreds of files are open at once; what the hard limit allows needs nobody's leave. */
 static void raise_file_limit(uint64_t file_num)
 {
@@ -331,6 +351,8 @@ static int run(struct session *session, int argc, char **argv)
     if (command->config.time_ns == 0 && command->config.events == 0)
         fprintf(stderr, "WARNING: Both event and time limits are disabled, running an endless "
                         "test\n");
+    if (check_json_path(command->json_path) != FIRN_OK)
+        return command_fail("fileio");
     raise_file_limit(command->config.file_num);
     fileio_print_setup(session->out, command);
     fprintf(session->out, "Initializing worker threads...\n\n");

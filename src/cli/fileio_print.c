@@ -2,17 +2,22 @@
  * fileio_print.c -- the lines of a run. The first part reads, line by line, as sysbench 1.0's,
  * since scripts parse them; what sysbench does not tell follows behind.
  */
+#include "base/check.h"
 #include "cli/fileio_internal.h"
 #include "cli/terminal.h"
 #include "firn.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <string.h>
 
 static const double MIB = 1024.0 * 1024.0;
 
 enum { DIGITS_BYTES = 32 };
+
+/* Arrivals come in bunches: only a queue as long as this says that the rate was too high. */
+#define OVERLOAD_NS (100 * NS_PER_MS)
 
 /* sysbench writes sizes with five digits: "16Ki", "2Gi", "1.9531Mi". */
 static const char *short_size(double bytes, char text[DIGITS_BYTES])
@@ -68,7 +73,7 @@ static void print_options(FILE *out, const struct fileio_command *command)
     if (config->warmup_ns != 0)
         fprintf(out, "Warmup time: %gs\n", seconds(config->warmup_ns));
     if (config->rate > 0)
-        fprintf(out, "Target transaction rate: %g/sec\n", config->rate);
+        fprintf(out, "Target transaction rate: %.15g/sec\n", config->rate);
     if (command->report_ns != 0)
         fprintf(out, "Report intermediate results every %g second(s)\n",
                 seconds(command->report_ns));
@@ -349,36 +354,50 @@ void fileio_print_histogram(FILE *out, const struct fileio_command *command,
 /* ---- At the end: ours --------------------------------------------------------------------------
  */
 
+static const char *const kind_names[] = {"read", "write", "sync"};
+
+/* A sentence or two, indented and wrapped. */
+static void print_note(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void print_note(FILE *out, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    terminal_wrap(out, text, 0, 4, terminal_text_width(out));
+}
+
 static void print_kind(FILE *out, const char *name, const struct meter_kind_data *kind,
                        uint64_t length_ns, const struct histogram *latency)
 {
     static const double percentiles[] = {50, 95, 99, 99.9};
     if (latency->count == 0)
         return;
-    fprintf(out, "    %-9s %12.2f %10.2f", name, per_second((double)latency->count, length_ns),
+    fprintf(out, "    %-6s %11.2f %9.2f", name, per_second((double)latency->count, length_ns),
             per_second((double)kind->bytes / MIB, length_ns));
-    for (size_t i = 0; i < sizeof(percentiles) / sizeof(percentiles[0]); i++)
-        fprintf(out, " %9.3f", milliseconds((double)histogram_percentile(latency, percentiles[i])));
-    fprintf(out, " %9.3f\n", milliseconds((double)latency->max));
+    for (size_t i = 0; i < ARRAY_COUNT(percentiles); i++)
+        fprintf(out, " %8.3f", milliseconds((double)histogram_percentile(latency, percentiles[i])));
+    fprintf(out, " %8.3f\n", milliseconds((double)latency->max));
 }
 
 static void print_kinds(FILE *out, const struct fileio_command *command,
                         const struct fileio_outcome *outcome)
 {
-    static const char *const names[] = {"read", "write", "sync"};
     const struct meter_interval *total = outcome->run.total;
     fprintf(out, "By operation, latency (ms):\n");
-    fprintf(out, "    %-9s %12s %10s %9s %9s %9s %9s %9s\n", "", "ops/s", "MiB/s", "p50", "p95",
+    fprintf(out, "    %-6s %11s %9s %8s %8s %8s %8s %8s\n", "", "ops/s", "MiB/s", "p50", "p95",
             "p99", "p99.9", "max");
     for (unsigned i = 0; i < FILEIO_KIND_COUNT; i++) {
         const struct meter_kind_data *kind = &total->kinds[i];
-        print_kind(out, names[i], kind, total->length_ns, &kind->latency_ns);
+        print_kind(out, kind_names[i], kind, total->length_ns, &kind->latency_ns);
     }
     if (command->config.rate > 0) {
         fprintf(out, "    from schedule:\n");
         for (unsigned i = 0; i < FILEIO_KIND_COUNT; i++) {
             const struct meter_kind_data *kind = &total->kinds[i];
-            print_kind(out, names[i], kind, total->length_ns, &kind->response_ns);
+            print_kind(out, kind_names[i], kind, total->length_ns, &kind->response_ns);
         }
     }
     fprintf(out, "\n");
@@ -390,36 +409,35 @@ static void print_backlog(FILE *out, const struct fileio_command *command,
 {
     if (command->config.rate == 0)
         return;
-    double done = per_second((double)(run->total->kinds[FILEIO_READ].latency_ns.count +
-                                      run->total->kinds[FILEIO_WRITE].latency_ns.count +
-                                      run->total->kinds[FILEIO_SYNCING].latency_ns.count),
-                             run->total->length_ns);
-    if (run->backlog.behind_ns > 100 * NS_PER_MS)
-        fprintf(out,
-                "    Overload: %.0f operations/s arrived, %.0f were done; at the end the schedule "
-                "was %.3f s ahead and about %" PRIu64 " operations were waiting.\n",
-                command->config.rate, done, seconds(run->backlog.behind_ns),
-                run->backlog.queue_length);
+    double done = 0;
+    for (unsigned i = 0; i < FILEIO_KIND_COUNT; i++)
+        done += (double)run->total->kinds[i].latency_ns.count;
+    if (run->backlog.behind_ns > OVERLOAD_NS)
+        print_note(out,
+                   "Overload: %.0f operations/s arrived, %.0f were done; at the end the schedule "
+                   "was %.3f s ahead and about %" PRIu64 " operations were waiting.",
+                   command->config.rate, per_second(done, run->total->length_ns),
+                   seconds(run->backlog.behind_ns), run->backlog.queue_length);
     else
-        fprintf(out, "    The arrival rate of %g/s was met.\n", command->config.rate);
+        print_note(out, "The arrival rate of %.15g/s was met.", command->config.rate);
 }
 
-static void print_final_sync(FILE *out, const struct fileio_outcome *outcome)
+static void print_judgement(FILE *out, const struct fileio_command *command,
+                            const struct fileio_outcome *outcome)
 {
-    if (outcome->final_syncs == 0)
-        return;
-    fprintf(out,
-            "    The final sync of %" PRIu64 " files took %.3f s; sysbench's figures above count "
-            "it in, those by operation do not.\n",
-            outcome->final_syncs, seconds(outcome->final_sync_ns));
-}
-
-static void print_end(FILE *out, const struct runner_outcome *run)
-{
+    const struct runner_outcome *run = &outcome->run;
+    fprintf(out, "Judgement:\n");
+    print_note(out, "%s", run->judgement_text);
+    print_backlog(out, command, run);
+    if (outcome->final_syncs > 0)
+        print_note(out,
+                   "The final sync of %" PRIu64 " files took %.3f s; sysbench's figures above "
+                   "count it in, those by operation do not.",
+                   outcome->final_syncs, seconds(outcome->final_sync_ns));
     if (run->end == RUNNER_END_STOPPED)
-        fprintf(out, "    The run was stopped before its time.\n");
+        print_note(out, "The run was stopped before its time.");
     if (run->end == RUNNER_END_ABANDONED)
-        fprintf(out, "    %u threads hung and were abandoned.\n", run->abandoned);
+        print_note(out, "%u threads hung and were abandoned.", run->abandoned);
 }
 
 void fileio_print_more(FILE *out, const struct fileio_command *command,
@@ -427,19 +445,15 @@ void fileio_print_more(FILE *out, const struct fileio_command *command,
 {
     const struct fileio_config *config = &command->config;
     print_kinds(out, command, outcome);
-    fprintf(out, "Judgement:\n");
-    terminal_wrap(out, outcome->run.judgement_text, 0, 4, terminal_text_width(out));
-    print_backlog(out, command, &outcome->run);
-    print_final_sync(out, outcome);
-    print_end(out, &outcome->run);
-    fprintf(out, "\nSetup:\n    %s I/O by %s, %s, seed %" PRIu64 ", files in %s\n",
+    print_judgement(out, command, outcome);
+    fprintf(out, "\nSetup:\n    %s I/O by %s, %s\n    seed %" PRIu64 ", files in %s\n",
             fileio_io_mode_name((enum fileio_io_mode)config->file_io_mode), outcome->storage,
             outcome->direct ? "direct" : "through the page cache", outcome->seed,
             config->directory);
-    if (outcome->model[0] != '\0') {
-        if (outcome->time_scale == 0)
-            fprintf(out, "    modelled: %s, in virtual time\n", outcome->model);
-        else
-            fprintf(out, "    modelled: %s, time x %g\n", outcome->model, outcome->time_scale);
-    }
+    if (outcome->model[0] == '\0')
+        return;
+    if (outcome->time_scale == 0)
+        fprintf(out, "    modelled: %s, in virtual time\n", outcome->model);
+    else
+        fprintf(out, "    modelled: %s, time x %g\n", outcome->model, outcome->time_scale);
 }

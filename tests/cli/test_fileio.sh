@@ -126,7 +126,7 @@ fi
 check "each operation is told apart" \
     test "$(sed -n '/^By operation/,/^$/p' "$out" | grep -cE '^    (read|write|sync) +[0-9.]+ +[0-9.]+( +[0-9.]+){5}$')" = 3
 check "the judgement is told" grep -qx 'Judgement:' "$out"
-check "what carried it is told" grep -q 'sync I/O by pread and pwrite, through the page cache, seed' "$out"
+check "what carried it is told" grep -q 'sync I/O by pread and pwrite, through the page cache$' "$out"
 
 fileio --file-test-mode=rndrd --events=1000 --percentile=50,99,99.9 run > "$out"
 check "percentiles are a list" test "$(grep -cE '^ +(50|99|99\.9)th percentile: +[0-9.]+$' "$out")" = 3
@@ -214,7 +214,7 @@ refuses 1 '1048576 bytes' "a smaller size than prepared" \
     fileio --file-test-mode=rndrd --file-total-size=64K run
 refuses 1 'more than --file-num=2' "preparing fewer files than there are" fileio --file-num=2 prepare
 if "$FIRN" fileio "${small[@]}" --file-test-mode=rndrd --events=1 --file-extra-flags=direct run 2>&1 |
-    grep -q ', direct, seed'; then
+    grep -q ', direct$'; then
     for mode in rndrd seqwr; do
         refuses 1 'which --file-block-size=1000 is not' "a block size that direct I/O refuses, $mode" \
             fileio --file-test-mode=$mode --file-extra-flags=direct --file-block-size=1000 run
@@ -313,6 +313,22 @@ check "verify names a misplaced block" \
     grep -q "test_file.1, offset 49152: the block is misplaced: it belongs to test_file.0, offset 0" "$out"
 check "prepare --validate makes them whole again" sh -c '"$@" prepare > /dev/null && "$@" verify' sh \
     "$FIRN" fileio "${small[@]}" --validate
+
+# ---- Modelled devices: trouble whose lengths are known ------------------------------------------
+
+modelled=(--time-scale=max --rand-seed=7 --file-block-size=1M --file-test-mode=rndrd)
+fileio "${modelled[@]}" --device=test-stall --time=35 run > "$out"
+fileio "${modelled[@]}" --device=test-stall --time=35 run > "$scratch/again"
+check "a modelled run in virtual time repeats exactly" cmp "$out" "$scratch/again"
+judgement=$(sed -n '/^Judgement:/,/^Setup:/p' "$out" | tr -s ' \n' ' ')
+check "stalls are told, with length and period" \
+    grep -q '3 stalls of 4 s, every 10 s.*No slowdowns' <<< "$judgement"
+fileio "${modelled[@]}" --device=test-slowdown --time=150 run > "$out"
+judgement=$(sed -n '/^Judgement:/,/^Setup:/p' "$out" | tr -s ' \n' ' ')
+check "slowdowns are told apart from stalls, with length and depth" \
+    grep -q 'No stalls.*2 slowdowns of 10 s.*work went on at 60 %' <<< "$judgement"
+check "and the result says that it is modelled" \
+    grep -qx '    modelled: test-slowdown, in virtual time' "$out"
 
 # ---- Cleanup -------------------------------------------------------------------------------------
 
