@@ -170,8 +170,8 @@ uint64_t model_device_capacity(const struct model_device *device);
  */
 firn_rc model_device_submit(struct model_device *device, struct model_io *io, uint64_t now_ns);
 
-/** @return when the device next needs model_device_advance, at latest when the next request is
- * done; UINT64_MAX if nothing happens any more by itself. */
+/** @return a time before which no request will be done, whatever else arrives, and to which it is
+ * worth while to advance; UINT64_MAX if nothing happens any more by itself. */
 uint64_t model_device_next(const struct model_device *device);
 
 /** Let time pass until now_ns. @return the requests completed since, in order, linked by next; or

@@ -235,7 +235,7 @@ static void answer(struct model_cache *cache, struct model_op *op)
     uint64_t start = cache->free_ns > device->now_ns ? cache->free_ns : device->now_ns;
     cache->free_ns = start + model_ns(cache->answer_ns + (double)op->size_bytes * cache->byte_ns);
     op->timer.fire = fire_answered;
-    model_arm(device, &op->timer, cache->free_ns);
+    model_arm(device, &op->timer, cache->free_ns, 0);
 }
 
 /* The bytes of a line that an op covers. */

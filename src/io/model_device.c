@@ -2,7 +2,10 @@
 #include "base/memory.h"
 #include "io/model_internal.h"
 
-enum { MEMBERS_MAX = 64 };
+enum {
+    MEMBERS_MAX = 64,
+    LOOKED_AT_MAX = 32, /* events, for what is done next */
+};
 
 /* ---- Timers ------------------------------------------------------------------------------------
  */
@@ -12,10 +15,12 @@ static bool event_before(const struct model_event *left, const struct model_even
     return left->at_ns != right->at_ns ? left->at_ns < right->at_ns : left->order < right->order;
 }
 
-void model_arm(struct model_device *device, struct model_timer *timer, uint64_t at_ns)
+void model_arm(struct model_device *device, struct model_timer *timer, uint64_t at_ns,
+               uint64_t rest_ns)
 {
     ASSERT(device->event_count < device->event_capacity);
-    struct model_event event = {.at_ns = at_ns, .order = device->event_order++, .timer = timer};
+    struct model_event event = {
+        .at_ns = at_ns, .order = device->event_order++, .done_ns = at_ns + rest_ns, .timer = timer};
     size_t place = device->event_count++;
     while (place > 0) {
         size_t parent = (place - 1) / 2;
@@ -266,7 +271,17 @@ uint64_t model_device_next(const struct model_device *device)
 {
     if (device->done != NULL)
         return device->now_ns;
-    return device->event_count > 0 ? device->events[0].at_ns : UINT64_MAX;
+    if (device->event_count == 0)
+        return UINT64_MAX;
+    /* With little going on, whoever waits is spared the events on a request's way. With much, the
+       next event is as good, and looking at all of them costs more than it saves. */
+    uint64_t next_ns = device->events[0].done_ns;
+    if (device->event_count > LOOKED_AT_MAX)
+        return device->events[0].at_ns;
+    for (size_t i = 1; i < device->event_count; i++)
+        if (device->events[i].done_ns < next_ns)
+            next_ns = device->events[i].done_ns;
+    return next_ns;
 }
 
 struct model_io *model_device_advance(struct model_device *device, uint64_t now_ns)

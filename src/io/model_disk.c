@@ -182,7 +182,7 @@ static void answer(struct disk *disk, struct model_part *part, uint32_t bytes)
     if (bytes > 0)
         disk->link_ns = end;
     part->timer.fire = fire_answered;
-    model_arm(disk->member.device, &part->timer, end);
+    model_arm(disk->member.device, &part->timer, end, 0);
 }
 
 static void cached_write_done(struct disk *disk, struct model_part *part);
@@ -194,7 +194,8 @@ static void start(struct disk *disk, struct model_part *part, double work_ns)
 {
     disk->current = part;
     disk->ahead = false;
-    model_arm(disk->member.device, &disk->timer, disk->member.device->now_ns + model_ns(work_ns));
+    model_arm(disk->member.device, &disk->timer, disk->member.device->now_ns + model_ns(work_ns),
+              (uint64_t)disk->command_ns);
 }
 
 static double media_ns(const struct disk *disk, const struct model_part *part, uint64_t now_ns)

@@ -31,9 +31,13 @@ struct model_timer {
     model_fire *fire;
 };
 
-/** Let a timer fire at a time not before device->now_ns; of equal times the first armed is first.
+/**
+ * Let a timer fire at a time not before device->now_ns; of equal times the first armed is first.
+ *
+ * @param rest_ns  how long after it any request that it brings on its way takes at least
  */
-void model_arm(struct model_device *device, struct model_timer *timer, uint64_t at_ns);
+void model_arm(struct model_device *device, struct model_timer *timer, uint64_t at_ns,
+               uint64_t rest_ns);
 
 /* ---- Pools --------------------------------------------------------------------------------------
  */
@@ -194,6 +198,7 @@ void model_cache_destaged(struct model_cache *cache, const struct model_op *op);
 struct model_event {
     uint64_t at_ns;
     uint64_t order;
+    uint64_t done_ns; /* no request is done by it before */
     struct model_timer *timer;
 };
 

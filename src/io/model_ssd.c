@@ -31,7 +31,8 @@ struct ssd {
     struct model_ssd spec;
     double read_ns, program_ns, command_ns, write_ns, flush_ns;
     double read_byte_ns, write_byte_ns;
-    double random_pages; /* random_write_us in pages programmed */
+    uint64_t program_rest_ns; /* a page programmed ends a sync or admits a write */
+    double random_pages;      /* random_write_us in pages programmed */
     uint64_t dip_period_ns, dip_start_ns;
 
     uint64_t command_free_ns, read_free_ns; /* until when these are busy */
@@ -109,8 +110,10 @@ static void begin(struct channel *channel, bool programming)
     ssd->idle &= ~(UINT64_C(1) << (channel - ssd->channels));
     if (programming)
         ssd->pages_pending--;
-    model_arm(ssd->member.device, &channel->timer,
-              after(ssd, start, programming ? ssd->program_ns : ssd->read_ns));
+    uint64_t end_ns = after(ssd, start, programming ? ssd->program_ns : ssd->read_ns);
+    model_arm(ssd->member.device, &channel->timer, end_ns,
+              programming ? ssd->program_rest_ns
+                          : (uint64_t)(channel->pages->page_bytes * ssd->read_byte_ns));
 }
 
 /* Reads go first, for somebody waits for them; when the buffer fills, page by page in turn. */
@@ -172,7 +175,7 @@ static void page_read(struct channel *channel)
     }
     if (--part->left == 0) {
         part->timer.fire = fire_done;
-        model_arm(device, &part->timer, ssd->read_free_ns);
+        model_arm(device, &part->timer, ssd->read_free_ns, 0);
     }
 }
 
@@ -192,7 +195,7 @@ static void page_programmed(struct ssd *ssd)
     while (ssd->syncs.head != NULL && ssd->pages_done >= ssd->syncs.head->mark) {
         struct model_part *sync = model_fifo_take(&ssd->syncs, &ssd->syncs.head);
         sync->timer.fire = fire_done;
-        model_arm(device, &sync->timer, after(ssd, device->now_ns, ssd->flush_ns));
+        model_arm(device, &sync->timer, after(ssd, device->now_ns, ssd->flush_ns), 0);
     }
     send_writes(ssd);
 }
@@ -282,7 +285,7 @@ static void fire_sent(struct model_device *device, struct model_timer *timer)
     if (part->left == 0) {
         model_fifo_take(&ssd->writes, &ssd->writes.head);
         part->timer.fire = fire_done;
-        model_arm(device, &part->timer, after(ssd, device->now_ns, ssd->write_ns));
+        model_arm(device, &part->timer, after(ssd, device->now_ns, ssd->write_ns), 0);
     }
     send_writes(ssd);
 }
@@ -305,7 +308,8 @@ static void send_writes(struct ssd *ssd)
     ssd->written = true;
     ssd->written_ns = device->now_ns;
     part->timer.fire = fire_sent;
-    model_arm(device, &part->timer, after(ssd, device->now_ns, (double)piece * ssd->write_byte_ns));
+    model_arm(device, &part->timer, after(ssd, device->now_ns, (double)piece * ssd->write_byte_ns),
+              (uint64_t)ssd->write_ns);
 }
 
 static void submit_write(struct ssd *ssd, struct model_part *part)
@@ -323,7 +327,7 @@ static void submit_sync(struct ssd *ssd, struct model_part *part)
     struct model_device *device = ssd->member.device;
     if (ssd->spec.power_protected || ssd->dirty_bytes == 0) {
         part->timer.fire = fire_done;
-        model_arm(device, &part->timer, after(ssd, device->now_ns, ssd->flush_ns));
+        model_arm(device, &part->timer, after(ssd, device->now_ns, ssd->flush_ns), 0);
         return;
     }
     /* Something dirty is a page that is not done, once the last fraction of one is issued. */
@@ -347,13 +351,23 @@ static void fire_command(struct model_device *device, struct model_timer *timer)
         submit_sync(ssd, part);
 }
 
+/* What a part needs at least when its command has been processed. */
+static uint64_t least_rest_ns(const struct ssd *ssd, const struct model_part *part)
+{
+    if (part->kind == IO_OP_READ)
+        return (uint64_t)(ssd->read_ns + part->size_bytes * ssd->read_byte_ns);
+    if (part->kind == IO_OP_WRITE)
+        return (uint64_t)(ssd->write_ns + part->size_bytes * ssd->write_byte_ns);
+    return (uint64_t)ssd->flush_ns;
+}
+
 static void ssd_submit(struct model_member *member, struct model_part *part)
 {
     struct ssd *ssd = (struct ssd *)member;
     uint64_t start = later(ssd->command_free_ns, member->device->now_ns);
     ssd->command_free_ns = after(ssd, start, ssd->command_ns);
     part->timer.fire = fire_command;
-    model_arm(member->device, &part->timer, ssd->command_free_ns);
+    model_arm(member->device, &part->timer, ssd->command_free_ns, least_rest_ns(ssd, part));
 }
 
 static double ssd_distance(const struct model_member *member, uint64_t offset)
@@ -428,6 +442,8 @@ firn_rc model_ssd_open(struct model_device *device, const struct model_ssd *spec
     ssd->flush_ns = spec->flush_us * 1e3;
     ssd->read_byte_ns = model_byte_ns(spec->read_mib_s);
     ssd->write_byte_ns = model_byte_ns(spec->write_mib_s);
+    ssd->program_rest_ns =
+        (uint64_t)(ssd->flush_ns < ssd->write_ns ? ssd->flush_ns : ssd->write_ns);
     ssd->random_pages = spec->random_write_us / spec->program_us;
     ssd->dip_period_ns = (uint64_t)(spec->dip_period_s * 1e9);
     ssd->dip_start_ns = (uint64_t)((spec->dip_period_s - spec->dip_length_s) * 1e9);
