@@ -14,10 +14,12 @@ enum { SPIN_NS = 30000 };
 
 enum clock_kind { CLOCK_KIND_REAL, CLOCK_KIND_SCALED, CLOCK_KIND_VIRTUAL };
 
+/* Each has a condition of its own: an advance wakes those it releases, not everybody who waits. */
 struct clock_waiter {
     uint64_t deadline_ns;
     struct clock_waiter *next;
     bool woken;
+    pthread_cond_t released;
 };
 
 struct clock {
@@ -27,7 +29,6 @@ struct clock {
 
     /* Virtual only, under the mutex. Time passes when `waiting` reaches `participants`. */
     pthread_mutex_t mutex;
-    pthread_cond_t advanced;
     _Atomic uint64_t now_ns;
     unsigned participants;
     unsigned waiting;
@@ -51,7 +52,6 @@ static firn_rc clock_open(enum clock_kind kind, double scale, struct clock **clo
     made->scale = scale;
     made->start_ns = clock_now(&real_clock);
     pthread_mutex_init(&made->mutex, NULL);
-    pthread_cond_init(&made->advanced, NULL);
     *clock = made;
     return FIRN_OK;
 }
@@ -73,7 +73,6 @@ void clock_close(struct clock *clock)
     if (clock == NULL || clock == &real_clock)
         return;
     ASSERT(clock->waiting == 0);
-    pthread_cond_destroy(&clock->advanced);
     pthread_mutex_destroy(&clock->mutex);
     memory_free(clock);
 }
@@ -117,8 +116,8 @@ static void virtual_advance(struct clock *clock)
         w->woken = true;
         clock->waiting--;
         *link = w->next;
+        pthread_cond_signal(&w->released);
     }
-    pthread_cond_broadcast(&clock->advanced);
 }
 
 void clock_join(struct clock *clock)
@@ -146,11 +145,13 @@ static void virtual_wait(struct clock *clock, uint64_t deadline_ns)
     pthread_mutex_lock(&clock->mutex);
     if (atomic_load_explicit(&clock->now_ns, memory_order_relaxed) < deadline_ns) {
         struct clock_waiter waiter = {.deadline_ns = deadline_ns, .next = clock->waiters};
+        pthread_cond_init(&waiter.released, NULL);
         clock->waiters = &waiter;
         clock->waiting++;
         virtual_advance(clock);
         while (!waiter.woken)
-            pthread_cond_wait(&clock->advanced, &clock->mutex);
+            pthread_cond_wait(&waiter.released, &clock->mutex);
+        pthread_cond_destroy(&waiter.released);
     }
     pthread_mutex_unlock(&clock->mutex);
 }
