@@ -21,6 +21,7 @@ static const double SATURATED_SHARE = 0.9;   /* of the best rate */
 static const double STEADY_VARIATION = 0.15; /* of a rate that is called steady */
 static const double FALLEN_SHARE = 0.75;     /* end against start */
 static const double BUSY_MAX_PERCENT = 93;
+static const double OTHER_MAX_PERCENT = 25;
 static const double STEAL_MAX_PERCENT = 5;
 
 static const unsigned DEPTHS[] = {1, 2, 4, 8, 16, 32, 64, 128};
@@ -191,7 +192,7 @@ static void judge_steadiness(const struct survey_findings *findings, struct surv
     const struct survey_outcome *steady = survey_find(findings, SURVEY_STEADY, 0);
     if (steady == NULL)
         return;
-    units_format_duration(phase_seconds(findings, SURVEY_STEADY) * 1e9, time);
+    snprintf(time, sizeof(time), "%.3g s", phase_seconds(findings, SURVEY_STEADY));
     units_format_count(steady->write.per_s, rate);
     units_format_count(steady->start_rate, start);
     units_format_count(steady->end_rate, end);
@@ -309,32 +310,52 @@ static void warn_of_caches(const struct survey_findings *findings, struct survey
             us_text(one->read.p50_us, each), size);
 }
 
+/* The phase in which a share was largest. */
+struct peak {
+    double percent;
+    const char *phase;
+};
+
+static void raise_peak(struct peak *peak, double percent, const char *phase)
+{
+    if (percent <= peak->percent)
+        return;
+    peak->percent = percent;
+    peak->phase = phase;
+}
+
 static void warn_of_processors(const struct survey_findings *findings,
                                struct survey_verdict *verdict)
 {
-    double steal = 0;
-    double busy_max = 0;
-    const char *busiest = "";
+    double processors = fmax(1, findings->machine->processors);
+    struct peak own = {0}, other = {0}, steal = {0};
     for (unsigned i = 0; i < findings->count; i++) {
-        if (!findings->outcomes[i].measured)
+        const struct survey_outcome *outcome = &findings->outcomes[i];
+        const struct survey_phase *phase = &findings->phases[i];
+        if (!outcome->measured)
             continue;
-        steal = fmax(steal, findings->outcomes[i].cpu_steal_percent);
+        raise_peak(&steal, outcome->cpu_steal_percent, phase->name);
+        raise_peak(&other,
+                   100 - outcome->cpu_idle_percent - outcome->cpu_steal_percent -
+                       outcome->process_percent / processors,
+                   phase->name);
         /* One thread can be the limit while other processors idle. */
-        double busy = fmax(100 - findings->outcomes[i].cpu_idle_percent,
-                           findings->outcomes[i].process_percent / findings->phases[i].threads);
-        if (busy > busy_max) {
-            busy_max = busy;
-            busiest = findings->phases[i].name;
-        }
+        raise_peak(&own, outcome->process_percent / fmin(phase->threads, processors), phase->name);
     }
-    if (steal > STEAL_MAX_PERCENT)
+    if (steal.percent > STEAL_MAX_PERCENT)
         say(verdict, SURVEY_WARNS, "processors",
             "Up to %.0f %% of processor time went to other guests: latencies contain that waiting.",
-            steal);
-    if (busy_max > BUSY_MAX_PERCENT)
+            steal.percent);
+    if (other.percent > OTHER_MAX_PERCENT)
         say(verdict, SURVEY_WARNS, "processors",
-            "The processors were busy in \"%s\": that rate may be theirs and not the device's.",
-            busiest);
+            "Other programs took up to %.0f %% of the processors (in \"%s\"): latencies contain "
+            "waiting for them. Repeat on an idle machine.",
+            other.percent, other.phase);
+    if (own.percent > BUSY_MAX_PERCENT)
+        say(verdict, SURVEY_WARNS, "processors",
+            "The survey itself was busy all the time in \"%s\": that rate may be the processor's "
+            "and not the device's.",
+            own.phase);
 }
 
 void survey_judge(const struct survey_findings *findings, struct survey_verdict *verdict)

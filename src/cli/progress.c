@@ -1,7 +1,6 @@
 #include "cli/progress_internal.h"
 
 #include "base/clock.h"
-#include "base/units.h"
 #include "cli/terminal.h"
 
 #include <unistd.h>
@@ -41,7 +40,7 @@ bool progress_is_due(const struct progress *progress, double done, uint64_t now_
     return progress->drawn || left_ns(progress, done, now_ns) > 0;
 }
 
-static void format_left(double ns, char text[UNITS_TEXT_BYTES])
+char *progress_format_time(double ns, char text[UNITS_TEXT_BYTES])
 {
     uint64_t seconds = (uint64_t)(ns / 1e9 + 0.999);
     if (seconds < 60)
@@ -52,6 +51,7 @@ static void format_left(double ns, char text[UNITS_TEXT_BYTES])
     else
         snprintf(text, UNITS_TEXT_BYTES, "%.0f:%02u h", (double)(seconds / 3600),
                  (unsigned)(seconds / 60 % 60));
+    return text;
 }
 
 char *progress_format(const struct progress *progress, double done, uint64_t now_ns, size_t width,
@@ -65,7 +65,7 @@ char *progress_format(const struct progress *progress, double done, uint64_t now
         units_format_size(done / elapsed_s, rate);
     else if (progress->unit == PROGRESS_COUNT)
         units_format_count(done / elapsed_s, rate);
-    format_left(left_ns(progress, done, now_ns), left);
+    progress_format_time(left_ns(progress, done, now_ns), left);
     size_t room = width < PROGRESS_TEXT_BYTES ? width : PROGRESS_TEXT_BYTES;
     snprintf(text, room, "%3.0f %%  %s left  %s%s%s", percent, left, rate,
              rate[0] == '\0' ? "" : "/s  ", progress->label);

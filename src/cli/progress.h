@@ -8,6 +8,8 @@
 #ifndef FIRN_CLI_PROGRESS_H
 #define FIRN_CLI_PROGRESS_H
 
+#include "base/units.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -49,5 +51,9 @@ void progress_wipe(struct progress *progress);
 
 /** End: wipe the line for good. */
 void progress_end(struct progress *progress);
+
+/** Write how long something will take, in whole seconds, rounded up: "42 s", "3:20 min", "1:05 h".
+ * @return text */
+char *progress_format_time(double ns, char text[UNITS_TEXT_BYTES]);
 
 #endif

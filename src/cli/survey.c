@@ -32,7 +32,7 @@ static const struct option_spec options[] = {
     {.name = "time",
      .type = OPTION_DURATION,
      .offset = FIELD(time_ns),
-     .default_text = "200",
+     .default_text = "190",
      .value_name = "TIME",
      .min = 2e9,
      .max = 7 * 86400e9,
@@ -161,7 +161,7 @@ static void announce(const struct survey *survey)
     else
         fprintf(stderr, "firn survey: %u measurements in %s, about %s after preparing the files\n",
                 survey->count, survey->directory,
-                units_format_duration((double)survey->options.time_ns / scale, time));
+                progress_format_time((double)survey->options.time_ns / scale, time));
 }
 
 static firn_rc write_report(const struct survey *survey)
