@@ -116,7 +116,8 @@ static firn_rc judge_events_of(const struct judge_input *input, struct judge_act
     judgement->warmup_ns = input->samples[warmup].start_ns - input->samples[0].start_ns;
     FIRN_TRY(find_rates(input->samples + warmup, input->count - warmup, judgement));
     FIRN_TRY(judge_find_steady(input->samples + warmup, input->count - warmup, judgement));
-    FIRN_TRY(judge_find_slowdowns(activity + warmup, input->count - warmup, slowdowns));
+    FIRN_TRY(judge_find_slowdowns(activity + warmup, input->count - warmup, slowdowns,
+                                  &judgement->speeds));
     FIRN_TRY(judge_find_period(stalls, &judgement->stalls));
     FIRN_TRY(judge_find_period(slowdowns, &judgement->slowdowns));
     return give_events(stalls, slowdowns, judgement);

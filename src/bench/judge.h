@@ -57,6 +57,13 @@ struct judge_period {
     double rate_share;  /* median */
 };
 
+/** A rate with two levels, each for at least a quarter of the time: neither is a slowdown. */
+struct judge_speeds {
+    bool found;
+    double slow_time_share; /* part of the time at the lower one */
+    double slow_rate_share; /* its rate as a share of the upper one's */
+};
+
 struct judgement {
     uint64_t warmup_ns; /* the beginning that is unlike the rest; 0 for none */
     bool steady;        /* SNIA PTS: a window of five rounds within 20 % and a slope within 10 % */
@@ -71,6 +78,7 @@ struct judgement {
     unsigned event_count;
     uint64_t stalled_ns, slowed_ns; /* lengths of all events of the kind */
     struct judge_period stalls, slowdowns;
+    struct judge_speeds speeds;
 };
 
 /**

@@ -44,9 +44,39 @@ void judge_fill_activity(const struct judge_input *input, const struct judge_eve
 firn_rc judge_find_warmup(const struct judge_activity *activity, unsigned count,
                           unsigned *warmup_intervals);
 
-/** Find the stretches that are clearly below what is usual around them. FIRN_E_NOMEM. */
+enum { JUDGE_BINS_MIN = 12 };
+
+/** Intervals joined until each has operations enough; what is all stall is left out. */
+struct judge_bins {
+    unsigned count;    /* 0 when the run is too short or too thin; then there are no arrays */
+    uint64_t grain_ns; /* length of a usual bin */
+    uint64_t *start_ns, *end_ns;
+    double *operations, *active_ns;
+    double *baseline; /* operations that would have been usual */
+    double *share;    /* operations / baseline */
+    bool *taken;      /* in a slowdown that was found */
+    double *scratch;  /* count of them, for whoever needs it */
+};
+
+/** Join intervals. Give the bins back with judge_bins_free. FIRN_E_NOMEM. */
+firn_rc judge_bins_open(const struct judge_activity *activity, unsigned count,
+                        struct judge_bins *bins);
+void judge_bins_free(struct judge_bins *bins);
+
+/** Fill baseline and share: the median around each bin of what is not taken, with its trend. */
+void judge_bins_compare(struct judge_bins *bins);
+
+/** @return whether the rate has two levels, each for much of the time. */
+struct judge_speeds judge_bins_speeds(struct judge_bins *bins);
+
+/**
+ * Find the stretches that are clearly below what is usual around them, or two speeds.
+ *
+ * @param slowdowns  empty; filled unless there are two speeds
+ * @return FIRN_OK, FIRN_E_NOMEM
+ */
 firn_rc judge_find_slowdowns(const struct judge_activity *activity, unsigned count,
-                             struct judge_events *slowdowns);
+                             struct judge_events *slowdowns, struct judge_speeds *speeds);
 
 /** Find the longest steady stretch of samples (the ones after the warm-up). FIRN_E_NOMEM. */
 firn_rc judge_find_steady(const struct judge_sample *samples, unsigned count,

@@ -104,6 +104,13 @@ static double mean_share(const struct judgement *judgement)
 static void say_slowdowns(struct writer *writer, const struct judgement *judgement)
 {
     unsigned count = judgement->slowdowns.events;
+    const struct judge_speeds *speeds = &judgement->speeds;
+    if (speeds->found) {
+        say(writer,
+            " Two speeds: for %.0f %% of the time work went on at %.0f %% of the other rate.",
+            100 * speeds->slow_time_share, 100 * speeds->slow_rate_share);
+        return;
+    }
     if (count == 0) {
         say(writer, " No slowdowns.");
         return;

@@ -267,6 +267,18 @@ static json_t *period_value(struct result_builder *builder, const struct judge_p
     return value;
 }
 
+static json_t *speeds_value(struct result_builder *builder, const struct judge_speeds *speeds)
+{
+    if (!speeds->found)
+        return json_null();
+    json_t *value = json_object();
+    result_put(builder, value, "slow_time_share",
+               result_number(speeds->slow_time_share, SHARE_DIGITS));
+    result_put(builder, value, "slow_rate_share",
+               result_number(speeds->slow_rate_share, SHARE_DIGITS));
+    return value;
+}
+
 static json_t *event_list(struct result_builder *builder, const struct judgement *judgement)
 {
     json_t *events = json_array();
@@ -311,5 +323,6 @@ json_t *result_judgement(struct result_builder *builder, const struct judgement 
     result_put(builder, value, "events", event_list(builder, judgement));
     result_put(builder, value, "stall_period", period_value(builder, &judgement->stalls));
     result_put(builder, value, "slowdown_period", period_value(builder, &judgement->slowdowns));
+    result_put(builder, value, "two_speeds", speeds_value(builder, &judgement->speeds));
     return value;
 }

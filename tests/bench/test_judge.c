@@ -272,6 +272,59 @@ static void a_drop_every_twenty_minutes_is_found_in_hours(void **state)
         }
 }
 
+static void one_slowdown_is_found_wherever_it_lies(void **state)
+{
+    (void)state;
+    static const double lengths_s[] = {10, 60, 130};
+    for (unsigned i = 0; i < 3; i++)
+        for (unsigned p = 0; p < 4; p++) {
+            const double phases_s[] = {80, 200, 580 - lengths_s[i], 600 - lengths_s[i]};
+            struct run_plan plan = {.run_s = 600,
+                                    .interval_s = 1,
+                                    .rate = 5000,
+                                    .variation = 0.05,
+                                    .slow = {10000, lengths_s[i], phases_s[p]},
+                                    .slow_share = 0.6};
+            struct judgement judgement = judge_plan(&plan, 1);
+            assert_int_equal(judgement.event_count, 1);
+            assert_close((double)judgement.events[0].start_ns / 1e9, phases_s[p], 0.6);
+            assert_close((double)judgement.events[0].length_ns / 1e9, lengths_s[i], 0.6);
+            assert_close(judgement.events[0].rate_share, 0.6, 0.03);
+            assert_false(judgement.slowdowns.found);
+            assert_false(judgement.speeds.found);
+            judge_free(&judgement);
+        }
+}
+
+static void what_is_slow_for_long_is_a_second_speed(void **state)
+{
+    (void)state;
+    static const struct train slows[] = {{10000, 240, 200}, {10, 4, 0}, {10000, 300, 300}};
+    static const double shares[] = {0.4, 0.4, 0.5};
+    for (unsigned i = 0; i < 3; i++) {
+        struct run_plan plan = {.run_s = 600,
+                                .interval_s = 1,
+                                .rate = 5000,
+                                .variation = 0.05,
+                                .slow = slows[i],
+                                .slow_share = 0.6};
+        struct judgement judgement = judge_plan(&plan, 1);
+        assert_int_equal(judgement.event_count, 0);
+        if (i == 2) { /* a step in the middle: the first half is unlike the rest */
+            assert_true(judgement.speeds.found || judgement.warmup_ns != 0);
+        } else {
+            assert_true(judgement.speeds.found);
+            assert_close(judgement.speeds.slow_time_share, shares[i], 0.02);
+            assert_close(judgement.speeds.slow_rate_share, 0.6, 0.03);
+            char text[512];
+            judge_text(&judgement, text, sizeof(text));
+            assert_non_null(strstr(text, "Two speeds: for 40 % of the time work went on at 60 % "
+                                         "of the other rate."));
+        }
+        judge_free(&judgement);
+    }
+}
+
 static void an_interval_that_is_low_only_for_a_stall_is_no_slowdown(void **state)
 {
     (void)state;
@@ -315,17 +368,21 @@ static void assert_quiet(const char *what, const struct run_plan *plan, unsigned
     unsigned slowdowns = 0;
     unsigned periods = 0;
     unsigned warmups = 0;
+    unsigned speeds = 0;
     for (uint64_t seed = 1; seed <= runs; seed++) {
         struct judgement judgement = judge_plan(plan, seed);
         assert_int_equal(judgement.stalls.events, 0);
         slowdowns += judgement.slowdowns.events != 0;
         periods += judgement.slowdowns.found;
         warmups += judgement.warmup_ns != 0;
+        speeds += judgement.speeds.found;
         judge_free(&judgement);
     }
-    if (slowdowns > slowdowns_allowed || warmups > warmups_allowed || periods > 0)
-        fail_msg("%s, %g s: of %u runs %u have slowdowns, %u periodic ones, %u a warm-up", what,
-                 plan->run_s, runs, slowdowns, periods, warmups);
+    bool speeds_wrong = plan->switch_mean_s <= 0 && speeds != 0;
+    if (slowdowns > slowdowns_allowed || warmups > warmups_allowed || periods > 0 || speeds_wrong)
+        fail_msg("%s, %g s: of %u runs %u have slowdowns, %u periodic ones, %u a warm-up, %u two "
+                 "speeds",
+                 what, plan->run_s, runs, slowdowns, periods, warmups, speeds);
 }
 
 static void noise_gives_no_slowdowns_and_no_warmup(void **state)
@@ -566,6 +623,8 @@ int main(void)
         cmocka_unit_test(ten_seconds_at_60_percent_in_a_minute_are_slowdowns),
         cmocka_unit_test(stalls_and_slowdowns_in_one_run_are_told_apart),
         cmocka_unit_test(a_drop_every_twenty_minutes_is_found_in_hours),
+        cmocka_unit_test(one_slowdown_is_found_wherever_it_lies),
+        cmocka_unit_test(what_is_slow_for_long_is_a_second_speed),
         cmocka_unit_test(an_interval_that_is_low_only_for_a_stall_is_no_slowdown),
         cmocka_unit_test(a_slowdown_on_a_trend_is_found),
         cmocka_unit_test(noise_gives_no_slowdowns_and_no_warmup),

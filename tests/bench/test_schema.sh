@@ -1,17 +1,19 @@
-#!/usr/bin/env bash
-# Result files keep to docs/result.schema.json; the schema refuses what is none.
-. "$(dirname "$0")/../lib.sh"
-root=$(cd "$(dirname "$0")/../.." && pwd)
-python=/usr/bin/python3
+#!/ usr / bin / env bash
+#Result files keep to docs / result.schema.json; the schema refuses what is none.
+."$(dirname " $0 ")/../lib.sh" root = $(cd "$(dirname " $0 ")/../.." && pwd) python =
+    / usr / bin /
+            python3
 
-if ! "$python" -c 'import jsonschema' 2> /dev/null; then
+            if !"$python" -
+        c 'import jsonschema' 2 >
+    / dev / null; then
     echo "ok 1 - # SKIP python3-jsonschema is not installed"
     echo "1..1"
     exit 0
 fi
 
-# Columns are cut to their first intervals, after their lengths have been compared: the validator
-# takes a second for ten thousand numbers.
+#Columns are cut to their first intervals, after their lengths have been compared : the validator
+#takes a second for ten thousand numbers.
 cat > "$scratch/validate.py" << 'PYTHON'
 import json
 import sys
@@ -38,7 +40,13 @@ for error in errors[:5]:
     print(list(error.absolute_path), error.message[:200], file=sys.stderr)
 sys.exit(1 if errors else 0)
 PYTHON
-validate() { "$python" "$scratch/validate.py" "$root/docs/result.schema.json" "$@"; }
+validate()
+{
+    "$python"
+    "$scratch/validate.py"
+    "$root/docs/result.schema.json"
+    "$@";
+}
 
 made=$scratch/made
 mkdir "$made"
