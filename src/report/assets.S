@@ -14,7 +14,9 @@ report_asset_\name\()_end:
     asset style, ASSET_STYLE
     asset data, ASSET_DATA
     asset chart, ASSET_CHART
-    asset script, ASSET_SCRIPT
+    asset comparison, ASSET_COMPARISON
+    asset runs, ASSET_RUNS
+    asset controls, ASSET_CONTROLS
     asset dygraphs, ASSET_DYGRAPHS
     asset dygraphs_style, ASSET_DYGRAPHS_STYLE
 

@@ -6,7 +6,9 @@ set(report_parts
     STYLE ${report_assets}/page.css
     DATA ${report_assets}/data.js
     CHART ${report_assets}/chart.js
-    SCRIPT ${report_assets}/page.js
+    COMPARISON ${report_assets}/comparison.js
+    RUNS ${report_assets}/runs.js
+    CONTROLS ${report_assets}/page.js
     DYGRAPHS ${DYGRAPHS_JS}
     DYGRAPHS_STYLE ${DYGRAPHS_CSS})
 set(report_source ${CMAKE_CURRENT_LIST_DIR}/assets.S)

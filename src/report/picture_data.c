@@ -6,7 +6,7 @@
  * Processor shares are added up in the picture and so are means instead.
  */
 #include "base/memory.h"
-#include "report/report_internal.h"
+#include "report/picture_internal.h"
 
 #include <math.h>
 #include <string.h>
@@ -215,7 +215,7 @@ static void put_group_block(const struct report *report, const struct picture_gr
     fputs("EOD\n", out);
 }
 
-void report_write_picture_data(const struct report *report, FILE *out)
+void picture_write_data(const struct report *report, FILE *out)
 {
     for (unsigned i = 0; i < report->run_count; i++) {
         const struct report_run *run = &report->runs[i];

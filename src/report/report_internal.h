@@ -407,35 +407,10 @@ void report_write_summary_csv(const struct report *report, FILE *out);
 /** Write a run's intervals-*.csv. */
 void report_write_intervals_csv(const struct report_run *run, FILE *out);
 
-/* ---- Pictures: pictures.c, picture_data.c ------------------------------------------------------
+/* ---- Pictures: pictures.c, gnuplot.c -----------------------------------------------------------
  */
 
 enum { PICTURE_NAME_BYTES = 64 };
-
-/* The columns of the block $time_N: gnuplot counts from 1, and 1 is the time. */
-enum {
-    PICTURE_RATE = 2,
-    PICTURE_R_AWAIT,
-    PICTURE_W_AWAIT,
-    PICTURE_UTIL,
-    PICTURE_USER,
-    PICTURE_SYSTEM,
-    PICTURE_IOWAIT,
-    PICTURE_STEAL,
-    PICTURE_LATENCIES, /* LATENCY_COUNT of each kind */
-};
-
-/** Runs of one file that differ in one number: a curve of block $group_N. */
-struct picture_group {
-    const char *name, *axis;
-    unsigned file;
-};
-
-/** Tell group `number`; false when there is none of that number. */
-bool picture_group_at(const struct report *report, unsigned number, struct picture_group *group);
-
-/** Write the script's data blocks: $time_RUN, $values_RUN, $percentile_RUN_KIND, $group_N. */
-void report_write_picture_data(const struct report *report, FILE *out);
 
 /** Name picture `number` without its ending; false when there is none of that number. */
 bool report_picture_name(const struct report *report, unsigned number,
@@ -450,12 +425,16 @@ void report_run_gnuplot(const char *directory);
 /* ---- Assets: assets.S embeds the files of assets/ and dygraphs ---------------------------------
  */
 
-extern const char report_asset_page[], report_asset_page_end[];
-extern const char report_asset_style[], report_asset_style_end[];
-extern const char report_asset_data[], report_asset_data_end[];
-extern const char report_asset_chart[], report_asset_chart_end[];
-extern const char report_asset_script[], report_asset_script_end[];
-extern const char report_asset_dygraphs[], report_asset_dygraphs_end[];
-extern const char report_asset_dygraphs_style[], report_asset_dygraphs_style_end[];
+#define REPORT_ASSET(name) extern const char report_asset_##name[], report_asset_##name##_end[]
+REPORT_ASSET(page);
+REPORT_ASSET(style);
+REPORT_ASSET(data);
+REPORT_ASSET(chart);
+REPORT_ASSET(comparison);
+REPORT_ASSET(runs);
+REPORT_ASSET(controls);
+REPORT_ASSET(dygraphs);
+REPORT_ASSET(dygraphs_style);
+#undef REPORT_ASSET
 
 #endif

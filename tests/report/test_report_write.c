@@ -1,4 +1,5 @@
 /* What is written: escapings, packed columns, CSV, JSON, the page, the gnuplot script. */
+#include "report/picture_internal.h"
 #include "report/report_fixture.h"
 
 #include "base/memory.h"
@@ -411,7 +412,7 @@ static void sampled_columns_keep_their_extremes(void **state)
     assert_int_equal(report_summarize(report, NULL), FIRN_OK);
     struct output output;
     output_open(&output);
-    report_write_picture_data(report, output.stream);
+    picture_write_data(report, output.stream);
     char *block = strdup(output_text(&output));
     *strstr(block, "EOD\n$") = '\0';
     assert_true(occurrences(block, "\n") < 3200);

@@ -16,6 +16,15 @@ function element(tag, className, text) {
   return made;
 }
 
+function makeFigure(parent, title, how, className) {
+  const figure = document.getElementById("figure-template").content.firstElementChild.cloneNode(true);
+  figure.querySelector("h3").textContent = title;
+  figure.querySelector(".how").textContent = how;
+  if (className) figure.className = className;
+  parent.append(figure);
+  return figure;
+}
+
 /* A colour of the theme in force: "run-3" is --run-3 of page.css. Asking costs a computation of
    style, so answers are kept until the theme changes. */
 const themeColours = new Map();
@@ -106,7 +115,7 @@ function paintEvents(context, area, g, run, top, height) {
   context.globalAlpha = 1;
 }
 
-function paintWarmup(context, area, g, run) {
+function paintWarmup(context, area, g, run, text) {
   const right = Math.min(g.toDomXCoord(run.warmup_s), area.x + area.w);
   if (!(run.warmup_s > 0) || right <= area.x) return;
   context.fillStyle = themeColour("warmup");
@@ -114,7 +123,7 @@ function paintWarmup(context, area, g, run) {
   if (right - area.x > 60) {
     context.fillStyle = themeColour("faint");
     context.font = "11px sans-serif";
-    context.fillText("warm-up", area.x + 6, area.y + 13);
+    context.fillText(text, area.x + 6, area.y + 13);
   }
 }
 
