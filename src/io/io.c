@@ -503,11 +503,3 @@ void io_unlock_directory(struct io_lock *lock)
     lock->system->driver->ops->unlock(lock->system->driver, lock->lock);
     memory_free(lock);
 }
-
-size_t path_directory_length(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    if (slash == NULL)
-        return 0;
-    return slash == path ? 1 : (size_t)(slash - path);
-}

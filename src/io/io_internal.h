@@ -98,7 +98,4 @@ struct io_driver *posix_driver_create(enum io_backend backend, struct clock *clo
 /** Does a backend work here? @return 0, or a negative errno that says why not. */
 int posix_backend_probe(enum io_backend backend);
 
-/** The directory part of a path. @return length of it within path, 0 for none ("."). */
-size_t path_directory_length(const char *path);
-
 #endif

@@ -411,15 +411,6 @@ static void racing_processes_never_both_hold_the_lock(void **state)
     }
 }
 
-static void a_paths_directory_is_found(void **state)
-{
-    (void)state;
-    assert_int_equal(path_directory_length("a"), 0);
-    assert_int_equal(path_directory_length("/a"), 1);
-    assert_int_equal(path_directory_length("b/a"), 1);
-    assert_int_equal(path_directory_length("/b/c/a"), 4);
-}
-
 int main(void)
 {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, open_system, close_system)
@@ -439,7 +430,6 @@ int main(void)
         TEST(a_directory_is_locked_once),
         TEST(a_lock_ends_with_its_process),
         TEST(racing_processes_never_both_hold_the_lock),
-        TEST(a_paths_directory_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
