@@ -33,6 +33,9 @@ const char *fileio_io_mode_name(enum fileio_io_mode io_mode)
 /* One request's size is a uint32_t, and the buffers of a deep queue must fit into memory. */
 #define REQUEST_MAX_BYTES (UINT64_C(1) << 30)
 
+/* What the pattern's divider can take. */
+#define BLOCKS_MAX (UINT64_C(1) << 50)
+
 void fileio_config_defaults(struct fileio_config *config)
 {
     *config = (struct fileio_config){
@@ -73,8 +76,10 @@ static firn_rc check_files(const struct fileio_config *config)
                         "--file-total-size=%" PRIu64 " in --file-num=%" PRIu64
                         " files leaves less than one block of %" PRIu64 " bytes for each",
                         config->file_total_size, config->file_num, config->file_block_size);
-    if (config->file_total_size > UINT64_C(1) << 60)
-        return rc_raise(FIRN_E_INVALID, "--file-total-size must be at most 1 EiB");
+    if (config->file_total_size > UINT64_C(1) << 60 ||
+        config->file_total_size / config->file_block_size > BLOCKS_MAX)
+        return rc_raise(FIRN_E_INVALID, "--file-total-size must be at most 1 EiB, and at most 2^50 "
+                                        "blocks");
     if (config->validate && !block_size_fits(config->file_block_size))
         return rc_raise(FIRN_E_INVALID,
                         "--validate needs a --file-block-size of at least %d and a multiple of 8",

@@ -316,14 +316,14 @@ check "prepare --validate makes them whole again" sh -c '"$@" prepare > /dev/nul
 
 # ---- Modelled devices: trouble whose lengths are known ------------------------------------------
 
-modelled=(--time-scale=max --rand-seed=7 --file-block-size=1M --file-test-mode=rndrd)
-fileio "${modelled[@]}" --device=test-stall --time=35 run > "$out"
-fileio "${modelled[@]}" --device=test-stall --time=35 run > "$scratch/again"
+modelled=(--time-scale=max --rand-seed=7 --file-test-mode=rndrd)
+fileio "${modelled[@]}" --file-block-size=256K --device=test-stall --time=35 run > "$out"
+fileio "${modelled[@]}" --file-block-size=256K --device=test-stall --time=35 run > "$scratch/again"
 check "a modelled run in virtual time repeats exactly" cmp "$out" "$scratch/again"
 judgement=$(sed -n '/^Judgement:/,/^Setup:/p' "$out" | tr -s ' \n' ' ')
 check "stalls are told, with length and period" \
     grep -q '3 stalls of 4 s, every 10 s.*No slowdowns' <<< "$judgement"
-fileio "${modelled[@]}" --device=test-slowdown --time=150 run > "$out"
+fileio "${modelled[@]}" --file-block-size=1M --device=test-slowdown --time=150 run > "$out"
 judgement=$(sed -n '/^Judgement:/,/^Setup:/p' "$out" | tr -s ' \n' ' ')
 check "slowdowns are told apart from stalls, with length and depth" \
     grep -q 'No stalls.*2 slowdowns of 10 s.*work went on at 60 %' <<< "$judgement"
