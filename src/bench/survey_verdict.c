@@ -201,7 +201,8 @@ static void judge_steadiness(const struct survey_findings *findings, struct surv
             rate, steady->judgement_text);
     if (steady->end_rate < FALLEN_SHARE * steady->start_rate)
         say(verdict, SURVEY_WARNS, "steadiness",
-            "Random writes fell from %s/s to %s/s within %s: a cache or write buffer filled up. "
+            "Random writes fell from %s/s to %s/s within %s, as when a cache or write buffer "
+            "fills. "
             "Count on the lower rate, and run longer (--time) to see where it ends.",
             start, end, time);
     else if (steady->stalled_s > 0 || steady->slowed_s > 0)
@@ -216,23 +217,48 @@ static void judge_steadiness(const struct survey_findings *findings, struct surv
             rate, 100 * steady->relative_variation);
 }
 
+/* Virtual disks say that they rotate, whatever they lie on. */
+static bool is_virtual(const struct host_machine *machine)
+{
+    return machine->virtualization[0] != '\0' && strcmp(machine->virtualization, "none") != 0;
+}
+
+static bool lies_in_memory(const struct host_machine *machine)
+{
+    return strcmp(machine->file_system, "tmpfs") == 0 || strcmp(machine->file_system, "ramfs") == 0;
+}
+
+static bool has_no_barriers(const struct host_machine *machine)
+{
+    return strstr(machine->mount_options, "nobarrier") != NULL ||
+           strstr(machine->mount_options, "barrier=0") != NULL;
+}
+
+static const char *redo_use(const struct survey_findings *findings,
+                            const struct survey_outcome *redo)
+{
+    double each_us = 1e6 / redo->sync.per_s;
+    if (findings->model == NULL &&
+        (lies_in_memory(findings->machine) || has_no_barriers(findings->machine) ||
+         redo->sync.p50_us < SYNC_IMPOSSIBLE_US))
+        return "Not to be trusted: see durability.";
+    if (each_us <= SYNC_GOOD_US)
+        return "Well suited.";
+    if (each_us <= SYNC_FAIR_US)
+        return "Suited, with group commit.";
+    return "Poorly suited: a controller with a protected cache, or a drive with power-loss "
+           "protection, is what commits need.";
+}
+
 static void judge_use(const struct survey_findings *findings, struct survey_verdict *verdict)
 {
     const struct survey_outcome *redo = survey_find(findings, SURVEY_OVERWRITE, 0);
     const struct survey_outcome *steady = survey_find(findings, SURVEY_STEADY, 0);
     struct growth growth;
-    if (redo != NULL && redo->sync.per_s > 0) {
-        double each_us = 1e6 / redo->sync.per_s;
-        const char *stalls = steady != NULL && steady->stalled_s > 0
-                                 ? " Its stalls will be every commit's stalls."
-                                 : "";
-        say(verdict, SURVEY_TELLS, "redo, binary log", "%s%s",
-            each_us <= SYNC_GOOD_US   ? "Well suited."
-            : each_us <= SYNC_FAIR_US ? "Suited, with group commit."
-                                      : "Poorly suited: a controller with a protected cache, or a "
-                                        "drive with power-loss protection, is what commits need.",
-            stalls);
-    }
+    if (redo != NULL && redo->sync.per_s > 0)
+        say(verdict, SURVEY_TELLS, "redo, binary log", "%s%s", redo_use(findings, redo),
+            steady != NULL && steady->stalled_s > 0 ? " Its stalls will be every commit's stalls."
+                                                    : "");
     if (find_growth(findings, SURVEY_READ_DEPTH, &growth))
         say(verdict, SURVEY_TELLS, "data files", "%s",
             growth.best->per_s >= READS_GOOD_PER_S
@@ -241,12 +267,6 @@ static void judge_use(const struct survey_findings *findings, struct survey_verd
                 ? "Suited, if most page reads are found in the buffer pool."
                 : "Poorly suited to random reads: the working set must fit the buffer pool, or the "
                   "data belong on flash.");
-}
-
-/* Virtual disks say that they rotate, whatever they lie on. */
-static bool is_virtual(const struct host_machine *machine)
-{
-    return machine->virtualization[0] != '\0' && strcmp(machine->virtualization, "none") != 0;
 }
 
 /* What makes syncs look better than they are. */
@@ -258,12 +278,11 @@ static void warn_of_syncs(const struct survey_findings *findings, struct survey_
     if (redo == NULL || redo->sync.per_s <= 0)
         return;
     us_text(redo->sync.p50_us, each);
-    if (strcmp(machine->file_system, "tmpfs") == 0 || strcmp(machine->file_system, "ramfs") == 0)
+    if (lies_in_memory(machine))
         say(verdict, SURVEY_WARNS, "durability",
             "The files lie in memory (%s): this is no disk, and nothing survives a power cut.",
             machine->file_system);
-    else if (strstr(machine->mount_options, "nobarrier") != NULL ||
-             strstr(machine->mount_options, "barrier=0") != NULL)
+    else if (has_no_barriers(machine))
         say(verdict, SURVEY_WARNS, "durability",
             "The file system is mounted without barriers: syncs do not empty the drive's cache. "
             "Unless that cache is protected, a power cut loses commits and breaks pages.");

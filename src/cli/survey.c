@@ -100,8 +100,9 @@ static char *join(const char *directory, const char *name)
 {
     size_t size = strlen(directory) + strlen(name) + 2;
     char *path = memory_alloc(size);
+    bool slash = directory[0] != '\0' && directory[strlen(directory) - 1] == '/';
     if (path != NULL)
-        snprintf(path, size, "%s/%s", directory, name);
+        snprintf(path, size, "%s%s%s", directory, slash ? "" : "/", name);
     return path;
 }
 
@@ -132,8 +133,9 @@ static firn_rc fill_survey(const struct option_words *words, struct survey *surv
     survey->log_directory = join(survey->directory, "firn-survey-log");
     survey->data_directory = join(survey->directory, "firn-survey-data");
     survey->result_path = join(survey->output, "survey.json");
+    survey->report_path = join(survey->output, "report.html");
     if (survey->log_directory == NULL || survey->data_directory == NULL ||
-        survey->result_path == NULL)
+        survey->result_path == NULL || survey->report_path == NULL)
         return rc_raise(FIRN_E_NOMEM, "not enough memory for a survey");
     uint64_t grain = (uint64_t)DATA_FILES * FILE_GRAIN_BYTES;
     uint64_t log_bytes = survey->options.size_bytes / LOG_SHARE;
@@ -197,8 +199,8 @@ static int show(const struct survey *survey)
         status = command_fail("survey");
     if (write_report(survey) != FIRN_OK)
         return command_fail("survey");
-    fprintf(survey->options.json ? stderr : stdout, "\nReport: %s/report.html (data: %s)\n",
-            survey->output, survey->result_path);
+    fprintf(survey->options.json ? stderr : stdout, "\nReport: %s (data: %s)\n",
+            survey->report_path, survey->result_path);
     return status;
 }
 
@@ -229,6 +231,7 @@ static void close_survey(struct survey *survey)
     memory_free(survey->log_directory);
     memory_free(survey->data_directory);
     memory_free(survey->result_path);
+    memory_free(survey->report_path);
     memory_free(survey);
 }
 

@@ -10,6 +10,8 @@
 
 #include <stdio.h>
 
+enum { WARNINGS_MAX = 8, WARNING_BYTES = 512 };
+
 /** The command line. */
 struct survey_options {
     uint64_t size_bytes;
@@ -31,6 +33,7 @@ struct survey {
     char *log_directory;
     char *data_directory;
     char *result_path;
+    char *report_path;
     struct survey_target target;
     struct survey_phase phases[SURVEY_PHASES_MAX];
     struct survey_outcome outcomes[SURVEY_PHASES_MAX];
@@ -38,7 +41,7 @@ struct survey {
     unsigned done;  /* of them */
     struct io_system *system;
     struct io_lock *lock; /* on the directory: one survey at a time */
-    bool made_directory;
+    bool made_directory, made_output;
     struct host_machine machine;
     struct result *result;
     const atomic_bool *stop;
@@ -50,7 +53,7 @@ struct survey {
     char label[128];   /* what progress shows */
     double planned_ns; /* of the phases done, and of the current one what has passed */
     struct {           /* each phase opens its files anew, but its warnings are said once */
-        char texts[8][256];
+        char texts[WARNINGS_MAX][WARNING_BYTES];
         unsigned count;
     } warnings;
 };

@@ -33,7 +33,7 @@ struct survey_findings survey_findings(const struct survey *survey)
 
 /* ---- Before -------------------------------------------------------------------------------- */
 
-/* @return in *made whether it was not there. */
+/* *made: it was not there. */
 static firn_rc make_directory(struct survey *survey, const char *path, bool *made)
 {
     struct stat status;
@@ -124,14 +124,28 @@ static firn_rc open_result(struct survey *survey, int argc, char *const *argv)
     return rc;
 }
 
+/* The progress line must not stand in the way, and 40 openings must not warn 40 times. */
+static void show_warning(enum log_level level, const char *text, void *context)
+{
+    struct survey *survey = context;
+    for (unsigned i = 0; i < survey->warnings.count; i++)
+        if (strncmp(text, survey->warnings.texts[i], WARNING_BYTES - 1) == 0)
+            return;
+    if (survey->warnings.count < WARNINGS_MAX)
+        snprintf(survey->warnings.texts[survey->warnings.count++], WARNING_BYTES, "%s", text);
+    progress_wipe(&survey->progress);
+    fprintf(stderr, "%s: %s\n", level == LOG_WARNING ? "warning" : "note", text);
+}
+
 firn_rc survey_prepare(struct survey *survey, int argc, char *const *argv)
 {
     bool made = false;
+    log_set_sink(show_warning, survey);
     FIRN_TRY(io_system_open(IO_BACKEND_THREADS, clock_real(), &survey->system));
     FIRN_TRY(make_directory(survey, survey->directory, &survey->made_directory));
     FIRN_TRY(io_lock_directory(survey->system, survey->directory, &survey->lock));
     FIRN_TRY(check_space(survey));
-    FIRN_TRY(make_directory(survey, survey->output, &made));
+    FIRN_TRY(make_directory(survey, survey->output, &survey->made_output));
     if (access(survey->output, W_OK) != 0)
         return rc_raise_errno(errno, "cannot write into %s", survey->output);
     FIRN_TRY(make_directory(survey, survey->log_directory, &made));
@@ -159,6 +173,7 @@ static json_t *phase_setup(const struct survey *survey, const struct survey_phas
     options_defaults(&fileio_options, &command);
     survey_config_phase(&survey->target, phase, &command.config);
     command.interval_ns = phase->interval_ns;
+    command.preset = FILEIO_PRESET_SURVEY;
     if (survey->options.device != NULL)
         command.time_scale_text = survey->options.time_scale_text;
     return options_json(&fileio_options, &command);
@@ -214,30 +229,11 @@ static firn_rc run_phase(struct survey *survey)
     survey->planned_ns += (double)phase->warmup_ns;
     survey_config_phase(&survey->target, phase, &config);
     FIRN_TRY(fileio_run(&config, &callbacks, &outcome));
-    firn_rc rc = FIRN_OK;
-    if (outcome.run.end == RUNNER_END_STOPPED)
-        rc = rc_raise(FIRN_E_STOPPED, "interrupted");
-    else if (outcome.run.end == RUNNER_END_ABANDONED)
-        rc = rc_raise(FIRN_E_IO, "%s: requests did not come back from the device", phase->name);
-    else
-        rc = take_phase(survey, &outcome);
+    firn_rc rc = outcome.run.end == RUNNER_END_STOPPED ? rc_raise(FIRN_E_STOPPED, "interrupted")
+                                                       : take_phase(survey, &outcome);
     fileio_outcome_free(&outcome);
     survey->planned_ns += (double)phase->time_ns;
     return rc;
-}
-
-/* The progress line must not stand in the way, and 40 openings must not warn 40 times. */
-static void show_warning(enum log_level level, const char *text, void *context)
-{
-    struct survey *survey = context;
-    for (unsigned i = 0; i < survey->warnings.count; i++)
-        if (strcmp(text, survey->warnings.texts[i]) == 0)
-            return;
-    if (survey->warnings.count < sizeof(survey->warnings.texts) / sizeof(survey->warnings.texts[0]))
-        snprintf(survey->warnings.texts[survey->warnings.count++],
-                 sizeof(survey->warnings.texts[0]), "%s", text);
-    progress_wipe(&survey->progress);
-    fprintf(stderr, "%s: %s\n", level == LOG_WARNING ? "warning" : "note", text);
 }
 
 firn_rc survey_measure(struct survey *survey)
@@ -246,7 +242,6 @@ firn_rc survey_measure(struct survey *survey)
     for (unsigned i = 0; i < survey->count; i++)
         total_ns += (double)(survey->phases[i].warmup_ns + survey->phases[i].time_ns);
     survey->direct = true;
-    log_set_sink(show_warning, survey);
     progress_start(&survey->progress, "", PROGRESS_SHARE, total_ns);
     firn_rc rc = FIRN_OK;
     while (survey->done < survey->count && rc == FIRN_OK) {
@@ -254,7 +249,6 @@ firn_rc survey_measure(struct survey *survey)
         survey->done += rc == FIRN_OK;
     }
     progress_end(&survey->progress);
-    log_set_sink(NULL, NULL);
     return rc;
 }
 
@@ -283,8 +277,11 @@ void survey_clean(struct survey *survey)
     if (survey->lock != NULL)
         io_unlock_directory(survey->lock);
     survey->lock = NULL;
+    if (survey->made_output && survey->done == 0)
+        (void)io_remove_directory(survey->system, survey->output);
     if (survey->made_directory && survey->done == 0)
         (void)io_remove_directory(survey->system, survey->directory);
     io_system_close(survey->system);
     survey->system = NULL;
+    log_set_sink(NULL, NULL);
 }

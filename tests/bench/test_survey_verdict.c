@@ -238,6 +238,7 @@ static void syncs_too_fast_to_be_true_are_not_believed(void **state)
     strcpy(device.machine.file_system, "tmpfs");
     survey_judge(&device.findings, &verdict);
     says("durability", "nothing survives a power cut");
+    says("redo, binary log", "Not to be trusted");
 }
 
 static void stalls_and_a_fallen_rate_are_warned_of(void **state)

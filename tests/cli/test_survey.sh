@@ -74,9 +74,9 @@ check_fails 2 'second one' "two directories" $FIRN survey "$scratch/bad" "$scrat
 check_fails 2 '--time-scale needs --device' "a time scale on a real disk" $FIRN survey --time-scale=2 "$scratch/bad"
 check_fails 2 'hdd' "an unknown model" $FIRN survey --device=hdd-7201 "$scratch/bad"
 check_fails 2 'out of range' "a size that is too small" $FIRN survey --size=1M "$scratch/bad"
-check_fails 1 'has .* free.*--size' "a size that the disk cannot hold" $FIRN survey --size=900T "$scratch/bad"
+check_fails 1 'has .* free.*--size' "a size that the disk cannot hold" $FIRN survey --size=900T -o "$scratch/worse" "$scratch/bad"
 check_fails 1 'is not a directory' "a file in place of a directory" $FIRN survey "$scratch/file"
 check_fails 1 'cannot' "a directory without a parent" $FIRN survey "$scratch/no/such"
 check_fails 1 'is not a directory' "a file in place of the output" $FIRN survey -o "$scratch/file" "$scratch/bad"
-check "nothing was left by any of them" test ! -e "$scratch/bad"
+check "nothing was left by any of them" test ! -e "$scratch/bad" -a ! -e "$scratch/worse"
 done_testing
