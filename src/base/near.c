@@ -1,5 +1,6 @@
 #include "base/near.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +17,7 @@ static unsigned distance(const char *a, const char *b)
     size_t a_length = strlen(a);
     size_t b_length = strlen(b);
     if (a_length > NEAR_WORD_MAX || b_length > NEAR_WORD_MAX)
-        return NEAR_WORD_MAX;
+        return UINT_MAX;
     unsigned rows[3][NEAR_WORD_MAX + 1];
     for (size_t j = 0; j <= b_length; j++)
         rows[0][j] = (unsigned)j;

@@ -14,36 +14,87 @@ enum {
     STEADY_DEPTH = 32, /* what a page cleaner keeps under way */
 };
 
-/* One line of the plan: a phase, or a group of them with the number doubling up to x_max. */
+/* One line of the plan: a phase; or a group of them, whose number of threads or depth doubles from
+   1 up to x_max and ends the name. */
 struct plan_line {
     enum survey_work work;
-    const char *name;  /* of a group: without the number */
-    const char *group; /* NULL for one phase */
-    const char *axis;
-    unsigned threads, depth; /* 0 where the group's number stands in, or for synchronous calls */
-    unsigned x_max;
+    const char *name;
+    const char *group, *axis;
+    unsigned threads, depth; /* of a group: the one that varies is 0 */
+    unsigned x_max;          /* 0 for one phase */
     uint32_t block_bytes;
     double weight; /* share of the time, of each phase */
 };
 
 static const struct plan_line lines[] = {
-    {SURVEY_APPEND, "append 4 KiB and sync", NULL, NULL, 1, 0, 0, LOG_BLOCK_BYTES, 6},
-    {SURVEY_OVERWRITE, "overwrite 16 KiB and sync", NULL, NULL, 1, 0, 0, PAGE_BYTES, 6},
-    {SURVEY_SYNC_MANY, "write 16 KiB and sync, 8 threads", NULL, NULL, SYNC_THREADS, 0, 0,
-     PAGE_BYTES, 6},
-    {SURVEY_SEQ_READ, "sequential read 1 MiB", NULL, NULL, 1, QUEUE_DEPTH, 0, SEQUENTIAL_BYTES, 8},
-    {SURVEY_SEQ_WRITE, "sequential write 1 MiB", NULL, NULL, 1, QUEUE_DEPTH, 0, SEQUENTIAL_BYTES,
-     8},
-    {SURVEY_READ_THREADS, "random read", "random reads by threads", "threads", 0, 0, 64, PAGE_BYTES,
-     3},
-    {SURVEY_READ_DEPTH, "random read", "random reads by depth", "depth", 1, 0, 128, PAGE_BYTES, 3},
-    {SURVEY_WRITE_THREADS, "random write", "random writes by threads", "threads", 0, 0, 64,
-     PAGE_BYTES, 3},
-    {SURVEY_WRITE_DEPTH, "random write", "random writes by depth", "depth", 1, 0, 128, PAGE_BYTES,
-     3},
-    {SURVEY_MIXED, "mixed reads and writes, 16 threads", NULL, NULL, MIXED_THREADS, 0, 0,
-     PAGE_BYTES, 12},
-    {SURVEY_STEADY, "steady random writes", NULL, NULL, 1, STEADY_DEPTH, 0, PAGE_BYTES, 64},
+    {.work = SURVEY_APPEND,
+     .name = "append 4 KiB and sync",
+     .threads = 1,
+     .block_bytes = LOG_BLOCK_BYTES,
+     .weight = 6},
+    {.work = SURVEY_OVERWRITE,
+     .name = "overwrite 16 KiB and sync",
+     .threads = 1,
+     .block_bytes = PAGE_BYTES,
+     .weight = 6},
+    {.work = SURVEY_SYNC_MANY,
+     .name = "write 16 KiB and sync, 8 threads",
+     .threads = SYNC_THREADS,
+     .block_bytes = PAGE_BYTES,
+     .weight = 6},
+    {.work = SURVEY_SEQ_READ,
+     .name = "sequential read 1 MiB",
+     .threads = 1,
+     .depth = QUEUE_DEPTH,
+     .block_bytes = SEQUENTIAL_BYTES,
+     .weight = 8},
+    {.work = SURVEY_SEQ_WRITE,
+     .name = "sequential write 1 MiB",
+     .threads = 1,
+     .depth = QUEUE_DEPTH,
+     .block_bytes = SEQUENTIAL_BYTES,
+     .weight = 8},
+    {.work = SURVEY_READ_THREADS,
+     .name = "random read",
+     .group = "random reads by threads",
+     .axis = "threads",
+     .x_max = 64,
+     .block_bytes = PAGE_BYTES,
+     .weight = 3},
+    {.work = SURVEY_READ_DEPTH,
+     .name = "random read",
+     .group = "random reads by depth",
+     .axis = "depth",
+     .threads = 1,
+     .x_max = 128,
+     .block_bytes = PAGE_BYTES,
+     .weight = 3},
+    {.work = SURVEY_WRITE_THREADS,
+     .name = "random write",
+     .group = "random writes by threads",
+     .axis = "threads",
+     .x_max = 64,
+     .block_bytes = PAGE_BYTES,
+     .weight = 3},
+    {.work = SURVEY_WRITE_DEPTH,
+     .name = "random write",
+     .group = "random writes by depth",
+     .axis = "depth",
+     .threads = 1,
+     .x_max = 128,
+     .block_bytes = PAGE_BYTES,
+     .weight = 3},
+    {.work = SURVEY_MIXED,
+     .name = "mixed reads and writes, 16 threads",
+     .threads = MIXED_THREADS,
+     .block_bytes = PAGE_BYTES,
+     .weight = 12},
+    {.work = SURVEY_STEADY,
+     .name = "steady random writes",
+     .threads = 1,
+     .depth = STEADY_DEPTH,
+     .block_bytes = PAGE_BYTES,
+     .weight = 64},
 };
 
 static double total_weight(void)

@@ -3,7 +3,6 @@
 #include "firn.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
 int command_fail(const char *name)
 {
@@ -15,9 +14,4 @@ int command_usage(const char *name)
 {
     fprintf(stderr, "firn %s: %s\nTry 'firn %s --help'.\n", name, firn_error_text(), name);
     return COMMAND_USAGE;
-}
-
-int command_is_terminal(void)
-{
-    return isatty(STDOUT_FILENO);
 }

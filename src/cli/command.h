@@ -26,7 +26,4 @@ int command_fail(const char *name);
 /** Print "firn NAME: TEXT" and how to get help. @return COMMAND_USAGE */
 int command_usage(const char *name);
 
-/** @return standard output is a terminal: progress may be drawn. */
-int command_is_terminal(void);
-
 #endif
