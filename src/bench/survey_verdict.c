@@ -1,3 +1,4 @@
+#include "base/check.h"
 #include "base/units.h"
 #include "bench/survey.h"
 
@@ -6,12 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Where the verdict draws its lines. A sync is judged by what stands behind it: a protected cache
+/* Where the verdict draws its lines. A commit is a write with its sync: where no cache is volatile
+   the sync alone has nothing to do. It is judged by what stands behind it: a protected cache
    answers in tens of microseconds, flash without one in milliseconds, a disk in turns. */
-static const double SYNC_IMPOSSIBLE_US = 5; /* less than a command takes to reach any device */
-static const double SYNC_CACHED_US = 50;    /* faster than flash can be programmed */
-static const double SYNC_GOOD_US = 500;
-static const double SYNC_FAIR_US = 5000;
+static const double COMMIT_IMPOSSIBLE_US = 5; /* less than a command takes to reach any device */
+static const double COMMIT_CACHED_US = 50;    /* faster than flash can be programmed */
+static const double COMMIT_GOOD_US = 500;
+static const double COMMIT_FAIR_US = 5000;
 static const double DISK_TURN_US = 2000; /* half a turn at 15,000 rpm */
 static const double DISK_READ_US = 1500; /* no arm moves and waits for its sector in less */
 static const double COMMITS_WANTED = 10000;
@@ -26,7 +28,7 @@ static const double STEAL_MAX_PERCENT = 5;
 
 static const unsigned DEPTHS[] = {1, 2, 4, 8, 16, 32, 64, 128};
 
-/** Two small texts for a sentence's numbers. */
+/* A number in a sentence. */
 typedef char number_text[UNITS_TEXT_BYTES];
 
 __attribute__((format(printf, 4, 5))) static void say(struct survey_verdict *verdict,
@@ -85,9 +87,9 @@ static void judge_commits(const struct survey_findings *findings, struct survey_
         snprintf(growing, sizeof(growing), " (%s/s into a growing file, as a binary log's)",
                  units_format_count(append->sync.per_s, grow));
     say(verdict, SURVEY_TELLS, "commits",
-        "One thread that syncs each commit makes %s/s%s: %s each, the sync's p99 %s; %s.",
+        "One thread that syncs each commit makes %s/s%s: %s each on average, p99 %s; %s.",
         units_format_count(redo->sync.per_s, rate), growing, us_text(1e6 / redo->sync.per_s, each),
-        us_text(redo->sync.p99_us, high), group);
+        us_text(redo->write.p99_us, high), group);
 }
 
 static void judge_many_syncs(const struct survey_findings *findings, struct survey_verdict *verdict)
@@ -110,23 +112,21 @@ static void judge_many_syncs(const struct survey_findings *findings, struct surv
 /** How a rate grows with depth. */
 struct growth {
     const struct survey_rate *one, *best, *saturated;
-    unsigned best_depth, saturated_depth;
+    unsigned saturated_depth;
 };
 
 static bool find_growth(const struct survey_findings *findings, enum survey_work work,
                         struct growth *growth)
 {
-    const struct survey_rate *rates[sizeof(DEPTHS) / sizeof(DEPTHS[0])] = {NULL};
+    const struct survey_rate *rates[ARRAY_COUNT(DEPTHS)] = {NULL};
     *growth = (struct growth){0};
-    for (size_t i = 0; i < sizeof(DEPTHS) / sizeof(DEPTHS[0]); i++) {
+    for (size_t i = 0; i < ARRAY_COUNT(DEPTHS); i++) {
         const struct survey_outcome *outcome = survey_find(findings, work, DEPTHS[i]);
         if (outcome == NULL)
             continue;
         rates[i] = work == SURVEY_READ_DEPTH ? &outcome->read : &outcome->write;
-        if (growth->best == NULL || rates[i]->per_s > growth->best->per_s) {
+        if (growth->best == NULL || rates[i]->per_s > growth->best->per_s)
             growth->best = rates[i];
-            growth->best_depth = DEPTHS[i];
-        }
     }
     growth->one = rates[0];
     if (growth->one == NULL || growth->best->per_s <= 0)
@@ -154,7 +154,7 @@ static void judge_growth(const struct survey_findings *findings, enum survey_wor
         say(verdict, SURVEY_TELLS, topic,
             "One %s at a time already gives all: %s/s, %s each (median); depth only adds waiting.",
             noun, one, each);
-    else if (growth.saturated_depth == DEPTHS[sizeof(DEPTHS) / sizeof(DEPTHS[0]) - 1])
+    else if (growth.saturated_depth == DEPTHS[ARRAY_COUNT(DEPTHS) - 1])
         say(verdict, SURVEY_TELLS, topic,
             "One %s at a time: %s/s, %s each (median); still rising at depth %u: %s/s, p99 %s.",
             noun, one, each, growth.saturated_depth, best, high);
@@ -202,8 +202,7 @@ static void judge_steadiness(const struct survey_findings *findings, struct surv
     if (steady->end_rate < FALLEN_SHARE * steady->start_rate)
         say(verdict, SURVEY_WARNS, "steadiness",
             "Random writes fell from %s/s to %s/s within %s, as when a cache or write buffer "
-            "fills. "
-            "Count on the lower rate, and run longer (--time) to see where it ends.",
+            "fills. Count on the lower rate, and run longer (--time) to see where it ends.",
             start, end, time);
     else if (steady->stalled_s > 0 || steady->slowed_s > 0)
         return;
@@ -240,11 +239,11 @@ static const char *redo_use(const struct survey_findings *findings,
     double each_us = 1e6 / redo->sync.per_s;
     if (findings->model == NULL &&
         (lies_in_memory(findings->machine) || has_no_barriers(findings->machine) ||
-         redo->sync.p50_us < SYNC_IMPOSSIBLE_US))
+         redo->write.p50_us < COMMIT_IMPOSSIBLE_US))
         return "Not to be trusted: see durability.";
-    if (each_us <= SYNC_GOOD_US)
+    if (each_us <= COMMIT_GOOD_US)
         return "Well suited.";
-    if (each_us <= SYNC_FAIR_US)
+    if (each_us <= COMMIT_FAIR_US)
         return "Suited, with group commit.";
     return "Poorly suited: a controller with a protected cache, or a drive with power-loss "
            "protection, is what commits need.";
@@ -277,7 +276,8 @@ static void warn_of_syncs(const struct survey_findings *findings, struct survey_
     const struct survey_outcome *redo = survey_find(findings, SURVEY_OVERWRITE, 0);
     if (redo == NULL || redo->sync.per_s <= 0)
         return;
-    us_text(redo->sync.p50_us, each);
+    const char *cache = machine->device_write_cache;
+    us_text(redo->write.p50_us, each);
     if (lies_in_memory(machine))
         say(verdict, SURVEY_WARNS, "durability",
             "The files lie in memory (%s): this is no disk, and nothing survives a power cut.",
@@ -286,23 +286,22 @@ static void warn_of_syncs(const struct survey_findings *findings, struct survey_
         say(verdict, SURVEY_WARNS, "durability",
             "The file system is mounted without barriers: syncs do not empty the drive's cache. "
             "Unless that cache is protected, a power cut loses commits and breaks pages.");
-    else if (redo->sync.p50_us < SYNC_IMPOSSIBLE_US)
+    else if (redo->write.p50_us < COMMIT_IMPOSSIBLE_US)
         say(verdict, SURVEY_WARNS, "durability",
-            "A sync takes %s, less than any device needs to be told: something acknowledges before "
-            "the bytes are safe. Do not trust commits on it.",
+            "A synced write takes %s, less than any device needs to be told: something "
+            "acknowledges "
+            "before the bytes are safe. Do not trust commits on it.",
             each);
-    else if (redo->sync.p50_us < SYNC_CACHED_US)
+    else if (redo->write.p50_us < COMMIT_CACHED_US && strcmp(cache, "write through") != 0)
         say(verdict, SURVEY_WARNS, "durability",
-            "A sync takes %s, faster than flash is written: a cache answers%s. Make sure that it "
-            "survives a power cut (battery, capacitors).",
-            each,
-            strcmp(machine->device_write_cache, "write back") == 0
-                ? ", and the device calls it volatile"
-                : "");
-    else if (machine->device_rotational && !is_virtual(machine) && redo->sync.p50_us < DISK_TURN_US)
+            "A synced write takes %s, faster than flash is written: a cache answers%s. Make sure "
+            "that it survives a power cut (battery, capacitors).",
+            each, strcmp(cache, "write back") == 0 ? ", and the device calls it volatile" : "");
+    else if (machine->device_rotational && !is_virtual(machine) &&
+             redo->write.p50_us < DISK_TURN_US)
         say(verdict, SURVEY_WARNS, "durability",
-            "A sync takes %s on what the system calls a rotating disk, less than half a turn: a "
-            "cache answers. Make sure that it survives a power cut (battery, capacitors).",
+            "A synced write takes %s on what the system calls a rotating disk, less than half a "
+            "turn: a cache answers. Make sure that it survives a power cut (battery, capacitors).",
             each);
 }
 

@@ -53,10 +53,10 @@ static void print_sync_row(const struct survey_findings *findings, enum survey_w
     if (outcome == NULL)
         return;
     fprintf(out, "  %-*s", LABEL_COLUMNS + 8, label);
-    print_count(out, outcome->sync.per_s);
-    print_time(out, outcome->sync.p50_us);
-    print_time(out, outcome->sync.p99_us);
-    print_time(out, outcome->sync.max_us);
+    print_count(out, outcome->write.per_s);
+    print_time(out, outcome->write.p50_us);
+    print_time(out, outcome->write.p99_us);
+    print_time(out, outcome->write.max_us);
     fputc('\n', out);
 }
 
@@ -64,8 +64,8 @@ static void print_syncs(const struct survey_findings *findings, FILE *out)
 {
     if (survey_find(findings, SURVEY_APPEND, 0) == NULL)
         return;
-    fprintf(out, "\n%-*s%*s%*s%*s%*s\n", LABEL_COLUMNS + 10, "Sync cost (fdatasync)", CELL_COLUMNS,
-            "/s", CELL_COLUMNS, "median", CELL_COLUMNS, "p99", CELL_COLUMNS, "max");
+    fprintf(out, "\n%-*s%*s%*s%*s%*s\n", LABEL_COLUMNS + 10, "Synced writes (fdatasync)",
+            CELL_COLUMNS, "/s", CELL_COLUMNS, "median", CELL_COLUMNS, "p99", CELL_COLUMNS, "max");
     print_sync_row(findings, SURVEY_APPEND, "append 4 KiB, 1 thread", out);
     print_sync_row(findings, SURVEY_OVERWRITE, "overwrite 16 KiB, 1 thread", out);
     print_sync_row(findings, SURVEY_SYNC_MANY, "write 16 KiB, 8 threads, 8 files", out);

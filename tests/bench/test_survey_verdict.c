@@ -56,8 +56,9 @@ static void make_outcome(const struct survey_phase *phase, const struct traits *
     case SURVEY_APPEND:
     case SURVEY_OVERWRITE:
     case SURVEY_SYNC_MANY:
-        outcome->write = rate(1e6 / traits->sync_us, 1, 2, phase->block_bytes);
-        outcome->sync = rate(1e6 / traits->sync_us, traits->sync_us, 2 * traits->sync_us, 0);
+        outcome->write =
+            rate(1e6 / traits->sync_us, traits->sync_us, 2 * traits->sync_us, phase->block_bytes);
+        outcome->sync = rate(1e6 / traits->sync_us, 1, 2, 0);
         if (phase->work == SURVEY_SYNC_MANY)
             outcome->sync.per_s *= traits->sync_overlap;
         break;
@@ -213,18 +214,21 @@ static void syncs_too_fast_to_be_true_are_not_believed(void **state)
 {
     (void)state;
     make_device(&good_ssd);
-    outcome_of(SURVEY_OVERWRITE)->sync.p50_us = 2;
+    outcome_of(SURVEY_OVERWRITE)->write.p50_us = 2;
     survey_judge(&device.findings, &verdict);
     says("durability", "something acknowledges before the bytes are safe");
 
-    outcome_of(SURVEY_OVERWRITE)->sync.p50_us = 30;
+    outcome_of(SURVEY_OVERWRITE)->write.p50_us = 30;
     survey_judge(&device.findings, &verdict);
     says("durability", "a cache answers. Make sure");
     strcpy(device.machine.device_write_cache, "write back");
     survey_judge(&device.findings, &verdict);
     says("durability", "a cache answers, and the device calls it volatile");
+    strcpy(device.machine.device_write_cache, "write through");
+    survey_judge(&device.findings, &verdict);
+    assert_string_equal(line_of("durability"), "");
 
-    outcome_of(SURVEY_OVERWRITE)->sync.p50_us = 80;
+    outcome_of(SURVEY_OVERWRITE)->write.p50_us = 80;
     device.machine.device_rotational = true;
     survey_judge(&device.findings, &verdict);
     says("durability", "less than half a turn");

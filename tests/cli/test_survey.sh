@@ -12,7 +12,7 @@ no_test_files() { # in a surveyed directory
 
 # The whole of it, tiny.
 check "a survey of the disk" sh -c "$FIRN survey $small $scratch/disk > $scratch/summary"
-for text in '^Survey of .*disk: 16 MiB in 8 files' '^Sync cost' 'append 4 KiB, 1 thread' '^Random 16 KiB .* 64 *128$' \
+for text in '^Survey of .*disk: 16 MiB in 8 files' '^Synced writes' 'append 4 KiB, 1 thread' '^Random 16 KiB .* 64 *128$' \
     'reads/s by threads' 'writes/s by depth' '^Sequential 1 MiB  *reads' '^Mixed, 16 threads' '^Verdict$' \
     'redo, binary log' 'data files' 'random reads' 'steadiness' "^Report: $scratch/disk/report.html"; do
     check "the summary has: $text" grep -qE "$text" "$scratch/summary"
