@@ -94,7 +94,7 @@ struct fileio_callbacks {
     /** prepare: a file is begun. `what` is "Creating", "Extending existing", "Reusing existing",
      * "Rewriting existing" or "Shortening existing". */
     void (*file)(const char *what, const char *name, void *context);
-    /** prepare and verify: bytes done of all that are to be. Called a few times a second. */
+    /** prepare and verify: bytes done of all that are to be. Called for each MiB or so. */
     void (*progress)(uint64_t done_bytes, uint64_t total_bytes, void *context);
     /** verify: a bad block, as a sentence with file and offset. */
     void (*bad_block)(const char *text, void *context);

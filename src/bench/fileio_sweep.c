@@ -413,10 +413,12 @@ static firn_rc remove_files(const struct fileio_storage *storage, uint64_t file_
 
 firn_rc fileio_cleanup(const struct fileio_config *config, uint64_t *removed)
 {
+    struct fileio_config removing = *config;
     struct fileio_storage storage = {0};
     uint64_t count = 0;
-    FIRN_TRY(fileio_config_check(config, false));
-    FIRN_TRY(fileio_storage_open(config, FILEIO_STORAGE_WRITES, false, &storage));
+    removing.io_backend = IO_BACKEND_THREADS; /* none is needed: no warning of what is not there */
+    FIRN_TRY(fileio_config_check(&removing, false));
+    FIRN_TRY(fileio_storage_open(&removing, FILEIO_STORAGE_WRITES, false, &storage));
     firn_rc rc = remove_files(&storage, config->file_num, &count);
     fileio_storage_close(&storage);
     if (rc == FIRN_OK)

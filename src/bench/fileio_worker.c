@@ -296,18 +296,17 @@ static firn_rc work_async(struct worker *worker, uint64_t now_ns)
         uint64_t until_ns = UINT64_MAX;
         if (turn != RUNNER_STOP)
             turn = fill_queue(worker, now_ns, &until_ns, &batch_count);
-        FIRN_TRY(io_queue_submit(worker->queue, worker->batch, batch_count));
-        batch_count = 0;
         if (turn != RUNNER_WAIT)
             until_ns = UINT64_MAX;
-        if (io_queue_pending(worker->queue) > 0) {
-            FIRN_TRY(reap_queue(worker, until_ns, &now_ns, &batch_count));
-        } else if (turn == RUNNER_STOP) {
-            return FIRN_OK;
-        } else {
+        FIRN_TRY(io_queue_submit(worker->queue, worker->batch, batch_count));
+        batch_count = 0;
+        if (io_queue_pending(worker->queue) == 0) {
+            if (turn == RUNNER_STOP)
+                return FIRN_OK;
             now_ns = runner_wait(worker->runner, until_ns);
             continue;
         }
+        FIRN_TRY(reap_queue(worker, until_ns, &now_ns, &batch_count));
         if (turn == RUNNER_WAIT)
             now_ns = clock_now(worker->clock);
     }

@@ -1,4 +1,5 @@
 #include "base/check.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "bench/runner_internal.h"
 
@@ -422,6 +423,8 @@ firn_rc runner_run(const struct runner_options *options, const struct runner_wor
         pthread_mutex_lock(&runner->mutex);
         unsigned abandoned = runner->running;
         runner->watching = false;
+        if (runner->rc != FIRN_OK)
+            log_warning("%s", runner->error_text);
         pthread_mutex_unlock(&runner->mutex);
         return make_outcome(runner, abandoned, outcome);
     }
