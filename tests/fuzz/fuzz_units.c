@@ -30,10 +30,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     memcpy(input, data, size_bytes);
     input[size_bytes] = '\0';
     uint64_t number = untouched;
-    judge_number(units_parse_size(input, &number), number);
+    firn_rc rc = units_parse_size(input, &number);
+    judge_number(rc, number);
     ENSURE(strlen(units_format_size((double)number, text)) < UNITS_TEXT_BYTES);
     number = untouched;
-    judge_number(units_parse_duration(input, &number), number);
+    rc = units_parse_duration(input, &number);
+    judge_number(rc, number);
     ENSURE(strlen(units_format_duration((double)number, text)) < UNITS_TEXT_BYTES);
     ENSURE(strlen(units_format_count((double)number, text)) < UNITS_TEXT_BYTES);
     free(input);
