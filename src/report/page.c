@@ -14,6 +14,8 @@
 #include <string.h>
 #include <sys/random.h>
 
+extern const char report_asset_page[], report_asset_page_end[];
+
 /* ---- Small pieces ------------------------------------------------------------------------------
  */
 
@@ -288,7 +290,12 @@ static firn_rc put_data(struct page *page)
     return FIRN_OK;
 }
 
-#define PUT_ASSET(page, name) put_asset((page)->out, report_asset_##name, report_asset_##name##_end)
+/* assets.S embeds the files of assets/ and dygraphs under these names. */
+#define PUT_ASSET(page, name)                                                                      \
+    do {                                                                                           \
+        extern const char report_asset_##name[], report_asset_##name##_end[];                      \
+        put_asset((page)->out, report_asset_##name, report_asset_##name##_end);                    \
+    } while (0)
 
 static firn_rc put_style(struct page *page)
 {

@@ -422,19 +422,4 @@ void report_write_script(const struct report *report, FILE *out);
 /** Draw by gnuplot, in the directory that holds pictures.gp. Failing is a warning, no error. */
 void report_run_gnuplot(const char *directory);
 
-/* ---- Assets: assets.S embeds the files of assets/ and dygraphs ---------------------------------
- */
-
-#define REPORT_ASSET(name) extern const char report_asset_##name[], report_asset_##name##_end[]
-REPORT_ASSET(page);
-REPORT_ASSET(style);
-REPORT_ASSET(data);
-REPORT_ASSET(chart);
-REPORT_ASSET(comparison);
-REPORT_ASSET(runs);
-REPORT_ASSET(controls);
-REPORT_ASSET(dygraphs);
-REPORT_ASSET(dygraphs_style);
-#undef REPORT_ASSET
-
 #endif
