@@ -164,25 +164,26 @@ static firn_rc read_command(const struct report_reader *reader, const json_t *do
 {
     json_t *words;
     FIRN_TRY(report_member(reader, document, "", "command", JSON_ARRAY, &words));
-    size_t i;
-    json_t *word;
-    json_array_foreach(words, i, word) if (!json_is_string(word)) return report_damaged(
-        reader, "", "command", "holds something that is no text");
     char *text = NULL;
     size_t size_bytes;
     FILE *out = open_memstream(&text, &size_bytes);
     if (out == NULL)
         return report_no_memory(reader);
-    json_array_foreach(words, i, word)
-    {
-        if (i != 0)
-            fputc(' ', out);
-        put_word(out, json_string_value(word));
+    bool all_text = true;
+    for (size_t i = 0; i < json_array_size(words); i++) {
+        const char *word = json_string_value(json_array_get(words, i));
+        all_text &= word != NULL;
+        fputs(i == 0 ? "" : " ", out);
+        put_word(out, word == NULL ? "" : word);
     }
     bool failed = ferror(out) != 0;
     if (fclose(out) != 0 || failed) {
         memory_free(text);
         return report_no_memory(reader);
+    }
+    if (!all_text) {
+        memory_free(text);
+        return report_damaged(reader, "", "command", "holds something that is no text");
     }
     *command = text;
     return FIRN_OK;
@@ -212,10 +213,8 @@ static firn_rc read_findings(const struct report_reader *reader, const json_t *d
     file->findings = memory_zalloc(json_array_size(elements) + 1, sizeof(*file->findings));
     if (file->findings == NULL)
         return report_no_memory(reader);
-    size_t i;
-    json_t *element;
-    json_array_foreach(elements, i, element)
-    {
+    for (size_t i = 0; i < json_array_size(elements); i++) {
+        const json_t *element = json_array_get(elements, i);
         char where[32];
         snprintf(where, sizeof(where), "verdict[%zu]", i);
         struct report_finding *finding = &file->findings[file->finding_count++];

@@ -1,3 +1,4 @@
+#include "base/check.h"
 #include "base/memory.h"
 #include "report/report_internal.h"
 
@@ -13,7 +14,7 @@ static const struct report_column_list kind_list = {kind_names, 9, 8};
 static bool is_interval_column(const char *name)
 {
     static const char *const taken[] = {"start_s", "length_s", "silence_ms", "silent_ms"};
-    for (unsigned i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
+    for (unsigned i = 0; i < ARRAY_COUNT(taken); i++)
         if (strcmp(name, taken[i]) == 0)
             return true;
     return false;
@@ -193,7 +194,6 @@ static firn_rc read_summary(const struct report_reader *reader, const json_t *ob
     static const char *const members[LATENCY_COUNT] = {"p50_us", "p95_us", "p99_us", "p999_us",
                                                        "max_us"};
     FIRN_TRY(report_member_number(reader, object, where, "operations", &kind->operations));
-    FIRN_TRY(report_member_number(reader, object, where, "bytes", &kind->bytes));
     FIRN_TRY(
         report_member_number(reader, object, where, "operations_per_s", &kind->operations_per_s));
     FIRN_TRY(report_member_number(reader, object, where, "bytes_per_s", &kind->bytes_per_s));

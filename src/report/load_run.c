@@ -1,3 +1,4 @@
+#include "base/check.h"
 #include "base/memory.h"
 #include "report/report_internal.h"
 
@@ -42,12 +43,24 @@ firn_rc report_fact_add(struct report_facts *facts, const char *section, const c
     return FIRN_OK;
 }
 
-/* Like runs differ in these too. */
+/* Like runs differ in these too: in chance, in where and how much they wrote and printed, in the
+   speed of a model's clock. What directories differ in is told by the machine's device. */
 static bool is_noise(const char *name)
 {
+    static const char *const names[] = {"directory_free_bytes",
+                                        "dir",
+                                        "json",
+                                        "verbosity",
+                                        "debug",
+                                        "histogram",
+                                        "percentile",
+                                        "time_scale",
+                                        "report_checkpoints"};
+    for (unsigned i = 0; i < ARRAY_COUNT(names); i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
     size_t length = strlen(name);
-    return (length >= 4 && strcmp(name + length - 4, "seed") == 0) ||
-           strcmp(name, "directory_free_bytes") == 0;
+    return length >= 4 && strcmp(name + length - 4, "seed") == 0;
 }
 
 firn_rc report_facts_read(const struct report_reader *reader, const json_t *object,
@@ -81,31 +94,14 @@ firn_rc report_facts_read(const struct report_reader *reader, const json_t *obje
 /* ---- The judgement -----------------------------------------------------------------------------
  */
 
-static firn_rc read_period(const struct report_reader *reader, const json_t *judgement,
-                           const char *where, const char *name, struct report_period *period)
-{
-    const json_t *object = json_object_get(judgement, name);
-    if (object == NULL || json_is_null(object))
-        return FIRN_OK;
-    char inner[REPORT_WHERE_BYTES];
-    snprintf(inner, sizeof(inner), "%s.%s", where, name);
-    FIRN_TRY(report_member_number(reader, object, inner, "period_s", &period->period_s));
-    FIRN_TRY(report_member_number(reader, object, inner, "spread_share", &period->spread_share));
-    FIRN_TRY(report_member_number(reader, object, inner, "events", &period->events));
-    FIRN_TRY(report_member_number(reader, object, inner, "length_s", &period->length_s));
-    return report_member_number(reader, object, inner, "rate_share", &period->rate_share);
-}
-
 static firn_rc read_events(const struct report_reader *reader, const json_t *array,
                            const char *where, struct report_judgement *judgement)
 {
     judgement->events = memory_zalloc(json_array_size(array) + 1, sizeof(*judgement->events));
     if (judgement->events == NULL)
         return report_no_memory(reader);
-    size_t i;
-    json_t *element;
-    json_array_foreach(array, i, element)
-    {
+    for (size_t i = 0; i < json_array_size(array); i++) {
+        const json_t *element = json_array_get(array, i);
         struct report_event *event = &judgement->events[i];
         char inner[REPORT_WHERE_BYTES];
         snprintf(inner, sizeof(inner), "%.100s.events[%zu]", where, i);
@@ -116,7 +112,6 @@ static firn_rc read_events(const struct report_reader *reader, const json_t *arr
             return report_damaged(reader, inner, "kind", "is neither stall nor slowdown");
         FIRN_TRY(report_member_number(reader, element, inner, "start_s", &event->start_s));
         FIRN_TRY(report_member_number(reader, element, inner, "length_s", &event->length_s));
-        FIRN_TRY(report_member_number(reader, element, inner, "rate_share", &event->rate_share));
     }
     judgement->event_count = (unsigned)json_array_size(array);
     return FIRN_OK;
@@ -144,18 +139,10 @@ static firn_rc read_judgement(const struct report_reader *reader, const json_t *
         {"stalled_s", &judgement->stalled_s},
         {"slowed_s", &judgement->slowed_s},
     };
-    for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+    for (unsigned i = 0; i < ARRAY_COUNT(numbers); i++)
         FIRN_TRY(report_member_number(reader, object, where, numbers[i].name, numbers[i].number));
-    if (judgement->steady) {
-        FIRN_TRY(report_member_number(reader, object, where, "steady_start_s",
-                                      &judgement->steady_start_s));
-        FIRN_TRY(report_member_number(reader, object, where, "steady_length_s",
-                                      &judgement->steady_length_s));
-    }
     FIRN_TRY(report_member(reader, object, where, "events", JSON_ARRAY, &value));
-    FIRN_TRY(read_events(reader, value, where, judgement));
-    FIRN_TRY(read_period(reader, object, where, "stall_period", &judgement->stall_period));
-    return read_period(reader, object, where, "slowdown_period", &judgement->slowdown_period);
+    return read_events(reader, value, where, judgement);
 }
 
 /* ---- The run -----------------------------------------------------------------------------------
@@ -183,7 +170,7 @@ static firn_rc read_modelled(const struct report_reader *reader, const json_t *e
                            time_scale > 0 ? scale : "virtual time", false);
 }
 
-/* Facts of the run itself. `storage` says the same as modelled_device where there is one. */
+/* Facts of the run itself. */
 static firn_rc read_run_facts(const struct report_reader *reader, const json_t *element,
                               const char *where, struct report_run *run)
 {
@@ -201,8 +188,7 @@ static firn_rc read_run_facts(const struct report_reader *reader, const json_t *
     snprintf(interval, sizeof(interval), "%.12g", run->interval_s);
     struct report_facts *facts = &run->facts;
     FIRN_TRY(report_fact_add(facts, "run", "workload", json_string_value(workload), true));
-    FIRN_TRY(report_fact_add(facts, "run", "storage", json_string_value(storage),
-                             run->modelled == NULL));
+    FIRN_TRY(report_fact_add(facts, "run", "storage", json_string_value(storage), true));
     FIRN_TRY(report_fact_add(facts, "run", "interval_s", interval, false));
     FIRN_TRY(report_fact_add(facts, "run", "start", json_string_value(start), false));
     return report_facts_read(reader, setup, inner, "setup", facts);

@@ -6,6 +6,7 @@
  * report_put_json, and the page's policy lets only scripts run that carry the page's nonce, which
  * no result file can know.
  */
+#include "base/check.h"
 #include "base/memory.h"
 #include "report/page_internal.h"
 
@@ -57,7 +58,7 @@ static firn_rc put_machine(struct page *page)
     static const char *const names[] = {"processor", "processors",   "memory_bytes", "system",
                                         "kernel",    "device_model", "device",       "file_system"};
     bool first = true;
-    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (unsigned i = 0; i < ARRAY_COUNT(names); i++) {
         const char *text = common_fact(page->report, "machine", names[i]);
         if (text == NULL)
             continue;
@@ -347,7 +348,7 @@ static const struct place {
 
 static firn_rc fill_place(struct page *page, const char *name, size_t length)
 {
-    for (unsigned i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+    for (unsigned i = 0; i < ARRAY_COUNT(places); i++)
         if (strlen(places[i].name) == length && memcmp(places[i].name, name, length) == 0)
             return places[i].put(page);
     return rc_raise(FIRN_E_MISUSE, "the page has no place \"%.*s\"", (int)length, name);

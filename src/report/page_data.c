@@ -10,8 +10,8 @@ static json_t *events_json(const struct report_judgement *judgement)
     json_t *events = json_array();
     for (unsigned i = 0; i < judgement->event_count; i++) {
         const struct report_event *event = &judgement->events[i];
-        events = report_json_appended(events, json_pack("[bfff]", event->is_stall, event->start_s,
-                                                        event->length_s, event->rate_share));
+        events = report_json_appended(
+            events, json_pack("[bff]", event->is_stall, event->start_s, event->length_s));
     }
     return events;
 }
@@ -26,17 +26,12 @@ static json_t *kinds_json(const struct report_run *run)
 
 static json_t *run_json(const struct report_run *run)
 {
-    json_t *object = json_pack("{sssisisfsisisssb}", "label", run->label, "row", (int)run->row,
+    json_t *object = json_pack("{sssisisfsisiss}", "label", run->label, "row", (int)run->row,
                                "file", (int)run->file, "interval_s", run->interval_s, "intervals",
                                (int)run->interval_count, "judged_first", (int)run->judged_first,
-                               "device_name", run->device_name, "modelled", run->modelled != NULL);
+                               "device_name", run->device_name);
     object = report_json_with(object, "kinds", kinds_json(run));
-    object = report_json_with(object, "events", events_json(&run->judgement));
-    if (run->group != NULL)
-        object = report_json_with(
-            object, "group",
-            json_pack("{sssssf}", "name", run->group, "axis", run->group_axis, "x", run->group_x));
-    return object;
+    return report_json_with(object, "events", events_json(&run->judgement));
 }
 
 /* ---- Pairs -------------------------------------------------------------------------------------

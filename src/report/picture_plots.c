@@ -1,4 +1,5 @@
 /* picture_plots.c -- the gnuplot commands of each picture. */
+#include "base/check.h"
 #include "report/picture_internal.h"
 
 #include <math.h>
@@ -184,7 +185,7 @@ static void put_percentiles(const struct report *report, FILE *out)
             "set ylabel 'milliseconds'\nset logscale y\nset xrange [0:%.6g]\n"
             "set xtics ('0' 0, '50' 0.30103",
             nines);
-    for (unsigned i = 0; i < sizeof(marks) / sizeof(marks[0]) && i + 1 <= nines; i++)
+    for (unsigned i = 0; i < ARRAY_COUNT(marks) && i + 1 <= nines; i++)
         fprintf(out, ", '%s' %u", marks[i], i + 1);
     fputs(")\n", out);
     bool first = true;
@@ -367,12 +368,12 @@ static void put_run_cpu(const struct report_run *run, unsigned number, FILE *out
     fputs("set ylabel '% of all processors'\nset yrange [0:100]\n", out);
     bool first = true;
     /* Each curve is the sum of itself and those below it, the highest drawn first. */
-    for (unsigned i = 0; i < sizeof(shares) / sizeof(shares[0]); i++) {
+    for (unsigned i = 0; i < ARRAY_COUNT(shares); i++) {
         if (run->cpu.columns[shares[i].column].values == NULL)
             continue;
         put_part(out, &first);
         fprintf(out, "$time_%u using ($1/unit):(0", number);
-        for (unsigned j = i; j < sizeof(shares) / sizeof(shares[0]); j++)
+        for (unsigned j = i; j < ARRAY_COUNT(shares); j++)
             if (run->cpu.columns[shares[j].column].values != NULL)
                 fprintf(out, "+$%u", shares[j].place);
         fprintf(out, ") with filledcurves y1=0 lc rgb '%s' title '%s'", shares[i].colour,

@@ -5,6 +5,7 @@
  * gnuplot ends a script at a plot without a point; every part of a plot is therefore asked first
  * whether it has any.
  */
+#include "base/check.h"
 #include "report/picture_internal.h"
 
 #include <math.h>
@@ -77,7 +78,7 @@ static bool picture_at(const struct report *report, unsigned number, struct pict
         {PICTURE_TIMELINE, false, 0}, {PICTURE_TIMELINE, true, 0}, {PICTURE_JITTER, false, 0},
         {PICTURE_JITTER, true, 0},    {PICTURE_DENSITY, false, 0}, {PICTURE_DENSITY, true, 0},
     };
-    unsigned count = sizeof(compared) / sizeof(compared[0]);
+    unsigned count = ARRAY_COUNT(compared);
     if (!any_run_has_rate(report))
         return false;
     if (number < count) {

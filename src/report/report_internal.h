@@ -86,7 +86,7 @@ struct report_histogram {
 struct report_kind {
     char *name;
     struct report_section columns;
-    double operations, bytes, operations_per_s, bytes_per_s;
+    double operations, operations_per_s, bytes_per_s;
     bool has_latency;
     double latency_us[LATENCY_COUNT];
     struct report_heat heat;           /* cell_count 0: the file has none */
@@ -101,22 +101,16 @@ struct report_density {
 
 struct report_event {
     bool is_stall;
-    double start_s, length_s, rate_share;
-};
-
-/** Events at equal distances; events 0: none found. */
-struct report_period {
-    double period_s, spread_share, events, length_s, rate_share;
+    double start_s, length_s;
 };
 
 struct report_judgement {
     char *text;
     bool steady;
-    double warmup_s, steady_start_s, steady_length_s;
+    double warmup_s;
     double mean_rate, relative_variation, longest_silence_ms, stalled_s, slowed_s;
     struct report_event *events;
     unsigned event_count;
-    struct report_period stall_period, slowdown_period;
 };
 
 /** One thing that was so in a run: a setting, a property of the machine, a commit. */
@@ -138,7 +132,7 @@ struct report_run {
     char *group, *group_axis; /* NULL: in no group */
     double group_x;
     char *modelled; /* the device's name, NULL on a real one */
-    double interval_s, time_s;
+    double interval_s;
     unsigned interval_count;
     struct report_section intervals;
     unsigned kind_count;
@@ -331,8 +325,9 @@ void report_rows_free(struct report *report);
 /** @return whether two runs are repeats: of the same name and alike in all that is compared. */
 bool report_runs_alike(const struct report_run *left, const struct report_run *right);
 
-/** Count and name the settings in which two runs differ; another machine or another firn counts
-    once. `names` is to be given back with memory_free. */
+/** Count and name the settings in which two runs differ. Another machine or another firn counts
+   once; the storage, which follows from settings, only where nothing else differs. `names` is to be
+   given back with memory_free. */
 firn_rc report_runs_differ(const struct report_run *left, const struct report_run *right,
                            unsigned *count, char **names);
 

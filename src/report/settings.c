@@ -57,26 +57,37 @@ bool report_runs_alike(const struct report_run *left, const struct report_run *r
 }
 
 /* Another machine differs in a dozen properties and another firn in its commit and version, but
-   that is one difference each: the one thing that may be under comparison. */
+   that is one difference each: the one thing that may be under comparison. The drivers' names
+   follow from the settings, and are a difference where no setting is one: a backend that fell back.
+ */
 struct difference_list {
     FILE *out;
     unsigned count;
-    bool machine, firn;
+    bool machine, firn, storage;
 };
+
+static void add_name(struct difference_list *list, const char *name)
+{
+    fprintf(list->out, "%s%s", list->count == 0 ? "" : ", ", name);
+    list->count++;
+}
 
 static bool add_difference(const struct report_fact *fact, void *context)
 {
     struct difference_list *list = context;
-    bool *once = strcmp(fact->section, "machine") == 0 ? &list->machine
-                 : strcmp(fact->section, "firn") == 0  ? &list->firn
-                                                       : NULL;
-    if (once != NULL && *once)
-        return true;
-    fprintf(list->out, "%s%s", list->count == 0 ? "" : ", ",
-            once != NULL ? fact->section : fact->name);
-    list->count++;
-    if (once != NULL)
-        *once = true;
+    if (strcmp(fact->section, "machine") == 0) {
+        if (!list->machine)
+            add_name(list, fact->section);
+        list->machine = true;
+    } else if (strcmp(fact->section, "firn") == 0) {
+        if (!list->firn)
+            add_name(list, fact->section);
+        list->firn = true;
+    } else if (strcmp(fact->name, "storage") == 0 && strcmp(fact->section, "run") == 0) {
+        list->storage = true;
+    } else {
+        add_name(list, fact->name);
+    }
     return true;
 }
 
@@ -89,6 +100,8 @@ firn_rc report_runs_differ(const struct report_run *left, const struct report_ru
     if (list.out == NULL)
         return rc_raise(FIRN_E_NOMEM, "no memory to compare the runs' settings");
     each_difference(left, right, add_difference, &list);
+    if (list.storage && list.count == 0)
+        add_name(&list, "storage");
     bool failed = ferror(list.out) != 0;
     if (fclose(list.out) != 0 || failed) {
         memory_free(text);

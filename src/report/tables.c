@@ -128,8 +128,9 @@ static double figure_latency(const struct report_run *run, unsigned place)
     return run->kinds[place / LATENCY_COUNT].latency_us[place % LATENCY_COUNT];
 }
 
-/* Repeats are alike in their settings, so they have the same kinds, unless a file was made up: the
-   kinds of the first repeat that all others have are shown. */
+/* Repeats are alike in their settings and so in their kinds of operation, unless one did nothing of
+   a kind (or a file was made up): then no kind is shown, for the lines would not be of all repeats.
+ */
 static bool all_have_kinds(const struct report *report, const struct report_row *row)
 {
     const struct report_run *first = &report->runs[row->runs[0]];
@@ -180,8 +181,7 @@ static firn_rc row_kinds(const struct report *report, struct report_row *row, do
     return FIRN_OK;
 }
 
-static firn_rc row_rates(const struct report *report, struct report_row *row, double *rates,
-                         double *mibs)
+static firn_rc row_rates(struct report *report, struct report_row *row, double *rates, double *mibs)
 {
     for (unsigned i = 0; i < row->run_count; i++) {
         struct stats_median median;
@@ -201,7 +201,7 @@ static firn_rc row_rates(const struct report *report, struct report_row *row, do
     return FIRN_OK;
 }
 
-static firn_rc row_compute(const struct report *report, struct report_row *row)
+static firn_rc row_compute(struct report *report, struct report_row *row)
 {
     double *values = memory_alloc(2 * row->run_count * sizeof(*values));
     if (values == NULL)

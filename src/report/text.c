@@ -290,8 +290,13 @@ firn_rc report_print(const struct report *report, FILE *out)
         width = columns > width ? columns : width;
     }
     width = width > NAME_COLUMNS_MAX ? NAME_COLUMNS_MAX : width;
-    char heads[CELLS][CELL_BYTES] = {"ops/s", "95% interval", "MiB/s", "ratio",  "varies",
-                                     "p50",   "p99",          "max",   "silence"};
+    char heads[CELLS][CELL_BYTES] = {
+        [CELL_MEDIAN] = "ops/s", [CELL_INTERVAL] = "95% interval",
+        [CELL_MEAN] = "mean",    [CELL_MIB] = "MiB/s",
+        [CELL_RATIO] = "ratio",  [CELL_VARIATION] = "varies",
+        [CELL_P50] = "p50",      [CELL_P99] = "p99",
+        [CELL_MAX] = "max",      [CELL_SILENCE] = "silence",
+    };
     put_name(out, "run", "", width);
     put_cells(out, heads);
     for (unsigned i = 0; i < report->row_count; i++)

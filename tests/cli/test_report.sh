@@ -63,6 +63,12 @@ t = json.load(open("table.json"))
 sys.exit(not eval(sys.argv[1]))' "$1"
 }
 check "--json prints the table" json_says 'len(t["runs"]) == 11 and t["runs"][0]["group"]["x"] == 1' made/sweep.json
+mkdir files
+"$FIRN" fileio --dir=files --file-num=2 --file-total-size=1M prepare > /dev/null
+for number in 1 2; do
+    "$FIRN" fileio --dir=files --file-num=2 --file-total-size=1M --file-test-mode=rndrd --events=200 --json=run$number.json run > /dev/null
+done
+check "a run and its repetition are repeats" json_says 'len(t["runs"]) == 1 and t["runs"][0]["repeats"] == 2' run1.json run2.json
 check "like runs are repeats" json_says 'len(t["runs"]) == 2 and t["runs"][0]["repeats"] == 6 and t["runs"][0]["operations_per_s"]["confidence"] > 0.95' made/repeat_*.json
 check "unlike runs of one name are compared with the first file's" \
     json_says 'len(t["runs"]) == 4 and t["runs"][1]["baseline"] == t["runs"][0]["label"] and 0.5 < t["runs"][1]["ratio"]["ratio"] < 0.8 and t["runs"][1]["ratio"]["differences"] > 1' \

@@ -195,7 +195,7 @@ static void members_of_a_wrong_form_are_refused(void **state)
         {"runs/0/intervals/start_s", "3", json_integer(1), "start_s does not ascend"},
         {"runs/0/intervals/read/operations", "3", json_null(), "operations holds null"},
         {"runs/0/intervals/read/bytes", "3", json_real(1e19), "bytes holds a number larger"},
-        {"runs/0/summary/read", "bytes", json_real(1e300), "bytes is larger than any figure"},
+        {"runs/0/summary/read", "operations", json_real(1e300), "operations is larger than any"},
         {"runs/0/intervals/read/p50_us", "3", json_string("x"),
          "p50_us holds something that is no"},
         {"runs/0/intervals/read/p50_us", "3", json_integer(-2), "p50_us holds a negative"},
@@ -205,7 +205,6 @@ static void members_of_a_wrong_form_are_refused(void **state)
         {"runs/0/summary/read/histogram/pairs", "1", json_pack("[ii]", 5, 1), "does not ascend"},
         {"runs/0/judgement", "steady", json_integer(1), "steady is neither true nor false"},
         {"runs/0/judgement/events/0", "kind", json_string("nap"), "neither stall nor slowdown"},
-        {"runs/0/judgement", "stall_period", json_object(), "stall_period.period_s is missing"},
     };
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct report *report = fixture_open();

@@ -324,6 +324,49 @@ static void a_model_for_a_device_is_one_difference(void **state)
     report_close(report);
 }
 
+static struct report *report_of_settings(json_t *left, json_t *right)
+{
+    struct report *report = fixture_open();
+    json_t *settings[] = {left, right};
+    for (unsigned i = 0; i < 2; i++) {
+        json_t *json = fixture_json(&slow, 1);
+        json_t *run = json_array_get(json_object_get(json, "runs"), 0);
+        json_object_set(run, "storage", json_object_get(settings[i], "storage"));
+        json_object_del(settings[i], "storage");
+        json_object_update(json_object_get(run, "setup"), settings[i]);
+        json_decref(settings[i]);
+        assert_int_equal(fixture_add_json(report, i == 0 ? "a.json" : "b.json", json), FIRN_OK);
+    }
+    assert_int_equal(report_summarize(report, NULL), FIRN_OK);
+    return report;
+}
+
+static void where_a_run_wrote_and_printed_makes_no_difference(void **state)
+{
+    (void)state;
+    struct report *report =
+        report_of_settings(json_pack("{sssssisssb}", "storage", "x", "json", "a.json", "verbosity",
+                                     3, "dir", "/a", "debug", 0),
+                           json_pack("{sssssisssb}", "storage", "x", "json", "b.json", "verbosity",
+                                     5, "dir", "/b", "debug", 1));
+    assert_int_equal(report->row_count, 1);
+    assert_int_equal(report->rows[0].run_count, 2);
+    report_close(report);
+}
+
+static void the_storage_counts_where_no_setting_explains_it(void **state)
+{
+    (void)state;
+    struct report *report = report_of_settings(json_pack("{ss}", "storage", "io_uring"),
+                                               json_pack("{ss}", "storage", "libaio"));
+    assert_string_equal(report->rows[1].ratio.differences, "storage");
+    report_close(report);
+    report = report_of_settings(json_pack("{ssss}", "storage", "io_uring", "io_mode", "async"),
+                                json_pack("{ssss}", "storage", "pread", "io_mode", "sync"));
+    assert_string_equal(report->rows[1].ratio.differences, "io_mode");
+    report_close(report);
+}
+
 /* ---- Densities --------------------------------------------------------------------------------
  */
 
@@ -386,6 +429,8 @@ int main(void)
         cmocka_unit_test(settings_are_laid_side_by_side),
         cmocka_unit_test(another_machine_is_one_difference),
         cmocka_unit_test(a_model_for_a_device_is_one_difference),
+        cmocka_unit_test(where_a_run_wrote_and_printed_makes_no_difference),
+        cmocka_unit_test(the_storage_counts_where_no_setting_explains_it),
         cmocka_unit_test(densities_have_area_one_and_their_peak_where_the_values_are),
         cmocka_unit_test(densities_of_strange_values_are_finite),
     };

@@ -315,6 +315,31 @@ static void the_text_shows_every_run_and_no_control_character(void **state)
     report_close(report);
 }
 
+static void each_figure_stands_below_its_head(void **state)
+{
+    (void)state;
+    static const char *const heads[] = {"ops/s", "95% interval", "mean", "MiB/s",  "varies",
+                                        "p50",   "p99",          "max",  "silence"};
+    static const char *const figures[] = {"1 k",    "1 k - 1 k", "1.23 k", "15.62",  "0%",
+                                          "100 us", "300 us",    "500 us", "1.25 ms"};
+    struct fixture_run run = {.name = "a run", .rate = 1000};
+    struct report *report = fixture_report(&run, 1);
+    report->rows[0].mean_rate = 1230;
+    struct output output;
+    output_open(&output);
+    assert_int_equal(report_print(report, output.stream), FIRN_OK);
+    const char *head = output_text(&output);
+    const char *line = strchr(head, '\n') + 1;
+    for (unsigned i = 0; i < 9; i++) {
+        const char *place = strstr(head, heads[i]);
+        assert_non_null(place);
+        size_t end = (size_t)(place - head) + strlen(heads[i]);
+        assert_memory_equal(line + end - strlen(figures[i]), figures[i], strlen(figures[i]));
+    }
+    output_close(&output);
+    report_close(report);
+}
+
 /* ---- The page ---------------------------------------------------------------------------------
  */
 
@@ -492,6 +517,7 @@ int main(void)
         cmocka_unit_test(csv_lines_have_as_many_fields_as_their_head),
         cmocka_unit_test(the_table_as_json_has_its_figures),
         cmocka_unit_test(the_text_shows_every_run_and_no_control_character),
+        cmocka_unit_test(each_figure_stands_below_its_head),
         cmocka_unit_test(the_page_holds_hostile_names_as_text_only),
         cmocka_unit_test(no_two_pages_have_one_nonce),
         cmocka_unit_test(unlike_setups_are_warned_of_where_they_are_compared),
