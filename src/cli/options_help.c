@@ -2,6 +2,7 @@
 #include "cli/options_internal.h"
 #include "cli/terminal.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -53,16 +54,17 @@ static void add_choices(struct text *text, const struct option_spec *spec)
     text_add(text, ".");
 }
 
-/* Sizes and durations with their unit, however the table writes them. */
+/* As the table writes it, but never without its unit. */
 static void add_value(struct text *text, const struct option_spec *spec, const char *value)
 {
     char formatted[UNITS_TEXT_BYTES];
     uint64_t number = 0;
+    size_t length = strlen(value);
+    bool bare = length != 0 && isdigit((unsigned char)value[length - 1]);
     if (spec->type == OPTION_SIZE && units_parse_size(value, &number) == FIRN_OK)
         value = units_format_size((double)number, formatted);
-    else if (spec->type == OPTION_DURATION && units_parse_duration(value, &number) == FIRN_OK)
-        value = units_format_duration((double)number, formatted);
-    text_add(text, "%s", *value == '\0' ? "none" : value);
+    text_add(text, "%s%s", length == 0 ? "none" : value,
+             spec->type == OPTION_DURATION && bare ? " s" : "");
 }
 
 static void add_bound(struct text *text, const struct option_spec *spec, double bound)
