@@ -2,6 +2,7 @@
 #include "report/report_internal.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -177,15 +178,14 @@ static firn_rc read_command(const struct report_reader *reader, const json_t *do
         put_word(out, word == NULL ? "" : word);
     }
     bool failed = ferror(out) != 0;
-    if (fclose(out) != 0 || failed) {
-        memory_free(text);
-        return report_no_memory(reader);
-    }
-    if (!all_text) {
-        memory_free(text);
+    failed |= fclose(out) != 0;
+    char *copy = failed || !all_text ? NULL : memory_copy_text(text);
+    free(text);
+    if (!all_text)
         return report_damaged(reader, "", "command", "holds something that is no text");
-    }
-    *command = text;
+    if (copy == NULL)
+        return report_no_memory(reader);
+    *command = copy;
     return FIRN_OK;
 }
 

@@ -326,7 +326,7 @@ void report_rows_free(struct report *report);
 bool report_runs_alike(const struct report_run *left, const struct report_run *right);
 
 /** Count and name the settings in which two runs differ. Another machine or another firn counts
-   once; the storage, which follows from settings, only where nothing else differs. `names` is to be
+   once; the storage only where neither mode, backend nor device explains it. `names` is to be
    given back with memory_free. */
 firn_rc report_runs_differ(const struct report_run *left, const struct report_run *right,
                            unsigned *count, char **names);

@@ -1,6 +1,7 @@
 #include "base/memory.h"
 #include "report/report_internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const struct report_fact *find_fact(const struct report_facts *facts, const char *section,
@@ -58,13 +59,19 @@ bool report_runs_alike(const struct report_run *left, const struct report_run *r
 
 /* Another machine differs in a dozen properties and another firn in its commit and version, but
    that is one difference each: the one thing that may be under comparison. The drivers' names
-   follow from the settings, and are a difference where no setting is one: a backend that fell back.
- */
+   follow from mode, backend and device, and are a difference where none of these is: a backend that
+   fell back. */
 struct difference_list {
     FILE *out;
     unsigned count;
-    bool machine, firn, storage;
+    bool machine, firn, storage, storage_is_explained;
 };
+
+static bool explains_storage(const char *name)
+{
+    return strstr(name, "io_mode") != NULL || strstr(name, "io_backend") != NULL ||
+           strstr(name, "device") != NULL;
+}
 
 static void add_name(struct difference_list *list, const char *name)
 {
@@ -87,6 +94,7 @@ static bool add_difference(const struct report_fact *fact, void *context)
         list->storage = true;
     } else {
         add_name(list, fact->name);
+        list->storage_is_explained |= explains_storage(fact->name);
     }
     return true;
 }
@@ -100,15 +108,16 @@ firn_rc report_runs_differ(const struct report_run *left, const struct report_ru
     if (list.out == NULL)
         return rc_raise(FIRN_E_NOMEM, "no memory to compare the runs' settings");
     each_difference(left, right, add_difference, &list);
-    if (list.storage && list.count == 0)
+    if (list.storage && !list.storage_is_explained)
         add_name(&list, "storage");
     bool failed = ferror(list.out) != 0;
-    if (fclose(list.out) != 0 || failed) {
-        memory_free(text);
+    failed |= fclose(list.out) != 0;
+    char *copy = failed ? NULL : memory_copy_text(text);
+    free(text);
+    if (copy == NULL)
         return rc_raise(FIRN_E_NOMEM, "no memory to compare the runs' settings");
-    }
     *count = list.count;
-    *names = text;
+    *names = copy;
     return FIRN_OK;
 }
 

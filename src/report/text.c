@@ -74,14 +74,22 @@ firn_rc report_file_verdict(const struct report *report, unsigned file, char **t
     collect_ratios(report, file, &ratios);
     if (ratios.count < 2)
         return FIRN_OK;
-    int length = asprintf(text,
-                          "%s does %.3g times the operations of %s: the geometric mean of %u runs, "
-                          "from %.3g (%s) to %.3g (%s)",
-                          report->files[file].label, exp(ratios.log_sum / ratios.count),
-                          report->files[report->baseline_file].label, ratios.count,
-                          ratios.lowest->ratio.ratio, ratios.lowest->name,
-                          ratios.highest->ratio.ratio, ratios.highest->name);
-    return length >= 0 ? FIRN_OK : rc_raise(FIRN_E_NOMEM, "no memory for the verdict");
+    enum { WORDS_BYTES = 256 };
+    const char *label = report->files[file].label;
+    const char *baseline = report->files[report->baseline_file].label;
+    const char *lowest = ratios.lowest->name;
+    const char *highest = ratios.highest->name;
+    size_t room = strlen(label) + strlen(baseline) + strlen(lowest) + strlen(highest) + WORDS_BYTES;
+    char *sentence = memory_alloc(room);
+    if (sentence == NULL)
+        return rc_raise(FIRN_E_NOMEM, "no memory for the verdict");
+    snprintf(sentence, room,
+             "%s does %.3g times the operations of %s: the geometric mean of %u runs, from %.3g "
+             "(%s) to %.3g (%s)",
+             label, exp(ratios.log_sum / ratios.count), baseline, ratios.count,
+             ratios.lowest->ratio.ratio, lowest, ratios.highest->ratio.ratio, highest);
+    *text = sentence;
+    return FIRN_OK;
 }
 
 /* ---- The table ---------------------------------------------------------------------------------
@@ -192,7 +200,6 @@ static void put_row(const struct report *report, const struct report_row *row, u
         char of_kind[CELLS][CELL_BYTES] = {{0}};
         snprintf(of_kind[CELL_INTERVAL], CELL_BYTES, "%.3g%% of all", kind->share * 100);
         units_format_count(kind->operations_per_s, of_kind[CELL_MEAN]);
-        snprintf(of_kind[CELL_MIB], CELL_BYTES, "%.4g", kind->mib_per_s);
         fill_latencies(kind, of_kind);
         put_name(out, kind->name, "  ", width);
         put_cells(out, of_kind);

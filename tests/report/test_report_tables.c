@@ -361,6 +361,10 @@ static void the_storage_counts_where_no_setting_explains_it(void **state)
                                                json_pack("{ss}", "storage", "libaio"));
     assert_string_equal(report->rows[1].ratio.differences, "storage");
     report_close(report);
+    report = report_of_settings(json_pack("{sssi}", "storage", "io_uring", "threads", 1),
+                                json_pack("{sssi}", "storage", "libaio", "threads", 2));
+    assert_int_equal(report->rows[1].ratio.difference_count, 2);
+    report_close(report);
     report = report_of_settings(json_pack("{ssss}", "storage", "io_uring", "io_mode", "async"),
                                 json_pack("{ssss}", "storage", "pread", "io_mode", "sync"));
     assert_string_equal(report->rows[1].ratio.differences, "io_mode");
