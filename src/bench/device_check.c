@@ -18,8 +18,7 @@ enum {
 
 static const uint64_t SEED = 1;
 
-/* ---- One load ---------------------------------------------------------------------------------
- */
+/* ---- One load ---- */
 
 struct run {
     struct model_device *device;
@@ -109,8 +108,7 @@ done:
     return rc;
 }
 
-/* ---- The table ----------------------------------------------------------------------------------
- */
+/* ---- The table ---- */
 
 static firn_rc run_fresh(const struct model_spec *spec, const struct device_load *load,
                          struct device_rates *rates)
@@ -227,8 +225,7 @@ done:
     return rc;
 }
 
-/* ---- Dips ---------------------------------------------------------------------------------------
- */
+/* ---- Dips ---- */
 
 /* Count in slots what random writes complete around the end of the first period: from one dip's
    length before the dip to one after it. */
@@ -300,8 +297,7 @@ static firn_rc find_dip(const struct model_spec *spec, struct device_check *chec
     return FIRN_OK;
 }
 
-/* ---- The data sheet -----------------------------------------------------------------------------
- */
+/* ---- The data sheet ---- */
 
 /* The most a row of random requests does at any depth: a sheet's rates are such. */
 static double best_iops(const struct device_check *check, unsigned write_percent,

@@ -27,8 +27,7 @@ const char *fileio_io_mode_name(enum fileio_io_mode io_mode)
     return names[io_mode];
 }
 
-/* ---- Configuration -----------------------------------------------------------------------------
- */
+/* ---- Configuration ---- */
 
 /* One request's size is a uint32_t, and the buffers of a deep queue must fit into memory. */
 #define REQUEST_MAX_BYTES (UINT64_C(1) << 30)
@@ -142,8 +141,7 @@ uint64_t fileio_file_size(const struct fileio_config *config)
     return fileio_shape_of(config).file_bytes;
 }
 
-/* ---- The run -----------------------------------------------------------------------------------
- */
+/* ---- The run ---- */
 
 static bool mode_writes(int mode)
 {

@@ -229,8 +229,7 @@ uint64_t block_sequence_start(void)
     return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-/* ---- What a run knows of its blocks ------------------------------------------------------------
- */
+/* ---- What a run knows of its blocks ---- */
 
 enum { SEQUENCE_BITS = 31 };
 

@@ -26,8 +26,7 @@ struct fileio_shape fileio_shape_of(const struct fileio_config *config)
     };
 }
 
-/* ---- Storage -----------------------------------------------------------------------------------
- */
+/* ---- Storage ---- */
 
 static firn_rc check_directory(const char *directory)
 {
@@ -107,8 +106,7 @@ void fileio_storage_close(struct fileio_storage *storage)
     *storage = (struct fileio_storage){0};
 }
 
-/* ---- Names -------------------------------------------------------------------------------------
- */
+/* ---- Names ---- */
 
 firn_rc fileio_path(const struct fileio_storage *storage, uint64_t number, char path[PATH_MAX])
 {
@@ -146,8 +144,7 @@ firn_rc fileio_count_files(const struct fileio_storage *storage, uint64_t *count
     return FIRN_OK;
 }
 
-/* ---- Files -------------------------------------------------------------------------------------
- */
+/* ---- Files ---- */
 
 static unsigned extra_open_flags(unsigned extra_flags)
 {

@@ -17,8 +17,7 @@
 #include <limits.h>
 #include <stdatomic.h>
 
-/* ---- Shape and storage (fileio_files.c) --------------------------------------------------------
- */
+/* ---- Shape and storage (fileio_files.c) ---- */
 
 /** What the files look like; follows from the configuration. */
 struct fileio_shape {
@@ -83,8 +82,7 @@ struct fileio_access {
     uint32_t block_count;
 };
 
-/* ---- Blocks (fileio_blocks.c) ------------------------------------------------------------------
- */
+/* ---- Blocks (fileio_blocks.c) ---- */
 
 enum { BLOCK_MIN_BYTES = 512 };
 
@@ -166,8 +164,7 @@ void fileio_blocks_fill(struct fileio_blocks *blocks, const struct fileio_access
 firn_rc fileio_blocks_check(struct fileio_blocks *blocks, const struct fileio_access *access,
                             const char *path, const void *buffer);
 
-/* ---- Pattern (fileio_pattern.c) ----------------------------------------------------------------
- */
+/* ---- Pattern (fileio_pattern.c) ---- */
 
 /** A divisor whose quotients cost a multiplication. Dividends must be below 2^52. */
 struct divider {
@@ -215,8 +212,7 @@ firn_rc fileio_pattern_init(const struct fileio_config *config, struct fileio_bl
 bool fileio_pattern_next(struct fileio_pattern *pattern, struct fileio_cursor *cursor,
                          struct fileio_access *access);
 
-/* ---- mmap (fileio_map.c) -----------------------------------------------------------------------
- */
+/* ---- mmap (fileio_map.c) ---- */
 
 /** A mapped file. */
 struct fileio_map {
@@ -235,8 +231,7 @@ void fileio_maps_close(struct fileio_map *maps, uint64_t count);
 firn_rc fileio_map_execute(const struct fileio_map *map, struct clock *clock,
                            struct io_request *request);
 
-/* ---- The run (fileio.c, fileio_worker.c) -------------------------------------------------------
- */
+/* ---- The run (fileio.c, fileio_worker.c) ---- */
 
 /** A run's shared state; read-only while the workers are at it, but for what is atomic inside. */
 struct fileio_test {

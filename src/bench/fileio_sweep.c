@@ -75,8 +75,7 @@ static bool sweep_is_stopped(const struct sweep *sweep)
     return stop != NULL && atomic_load_explicit(stop, memory_order_relaxed);
 }
 
-/* ---- Chunks ------------------------------------------------------------------------------------
- */
+/* ---- Chunks ---- */
 
 static void fill_chunk(struct sweep *sweep, struct io_request *request)
 {
@@ -155,8 +154,7 @@ static firn_rc sweep_range(struct sweep *sweep, struct io_file *file, enum io_op
     return sweep_reap(sweep, io_queue_pending(sweep->queue));
 }
 
-/* ---- Prepare -----------------------------------------------------------------------------------
- */
+/* ---- Prepare ---- */
 
 enum file_action { FILE_CREATE, FILE_EXTEND, FILE_REUSE, FILE_REWRITE, FILE_SHORTEN };
 
@@ -347,8 +345,7 @@ firn_rc fileio_prepare(const struct fileio_config *config, const struct fileio_c
     return rc;
 }
 
-/* ---- Verify ------------------------------------------------------------------------------------
- */
+/* ---- Verify ---- */
 
 static firn_rc verify_files(struct sweep *sweep, struct io_file **files)
 {
@@ -388,8 +385,7 @@ firn_rc fileio_verify(const struct fileio_config *config, const struct fileio_ca
     return rc;
 }
 
-/* ---- Cleanup -----------------------------------------------------------------------------------
- */
+/* ---- Cleanup ---- */
 
 static firn_rc remove_files(const struct fileio_storage *storage, uint64_t file_num,
                             uint64_t *removed)

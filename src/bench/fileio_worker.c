@@ -46,8 +46,7 @@ struct worker {
     uint64_t granted_ns;
 };
 
-/* ---- Setting up --------------------------------------------------------------------------------
- */
+/* ---- Setting up ---- */
 
 static firn_rc allocate_slots(struct worker *worker)
 {
@@ -106,8 +105,7 @@ static void worker_close(struct worker *worker)
     memory_free(worker->slots);
 }
 
-/* ---- One access --------------------------------------------------------------------------------
- */
+/* ---- One access ---- */
 
 /* Bytes to write: blocks that prove themselves, or random ones with a new number in each page, so
    that no device finds two writes the same. */
@@ -215,8 +213,7 @@ static enum runner_turn slot_fill(struct worker *worker, struct slot *slot, uint
     return RUNNER_GO;
 }
 
-/* ---- Sync and mmap mode ------------------------------------------------------------------------
- */
+/* ---- Sync and mmap mode ---- */
 
 static firn_rc execute(struct worker *worker, struct slot *slot)
 {
@@ -247,8 +244,7 @@ static firn_rc work_sync(struct worker *worker, uint64_t now_ns)
     }
 }
 
-/* ---- Async mode --------------------------------------------------------------------------------
- */
+/* ---- Async mode ---- */
 
 /* Fill free slots and submit them together. @return RUNNER_GO when all are in use, else why not */
 static enum runner_turn fill_queue(struct worker *worker, uint64_t now_ns, uint64_t *until_ns,

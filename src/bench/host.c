@@ -88,8 +88,7 @@ static uint64_t read_number(const char *path)
     return strtoull(text, NULL, 10);
 }
 
-/* ---- Which device -----------------------------------------------------------------------------
- */
+/* ---- Which device ---- */
 
 /* The whole disk's name for a device number, by sysfs, where a device is a folder in its parent's:
    .../block/sda/sda1. "" when it is no block device. */
@@ -143,8 +142,7 @@ static void find_device(struct host_file *file, const char *directory, char name
         device_name(major(status.st_rdev), minor(status.st_rdev), name);
 }
 
-/* ---- Sampling ---------------------------------------------------------------------------------
- */
+/* ---- Sampling ---- */
 
 firn_rc host_sampler_open(const char *directory, struct host_sampler **sampler)
 {
@@ -206,8 +204,7 @@ void host_sampler_take(struct host_sampler *sampler, struct host_sample *sample)
     sampler->last_ns = now_ns;
 }
 
-/* ---- Describing -------------------------------------------------------------------------------
- */
+/* ---- Describing ---- */
 
 /* A hypervisor presents itself to the CPUID instruction, as processors do. */
 static void find_virtualization(char *text, size_t size_bytes)

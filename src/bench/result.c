@@ -34,8 +34,7 @@ static uint64_t unix_now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* ---- The document -----------------------------------------------------------------------------
- */
+/* ---- The document ---- */
 
 static void put_text(struct result_builder *builder, json_t *object, const char *key,
                      const char *text)
@@ -130,8 +129,7 @@ json_t *result_document(const struct result *result)
     return result->document;
 }
 
-/* ---- A run ------------------------------------------------------------------------------------
- */
+/* ---- A run ---- */
 
 static bool has_run(const struct result *result, const char *name)
 {
@@ -217,8 +215,7 @@ firn_rc result_add(struct result *result, const struct result_run *run)
     return json_array_append_new(result->runs, value) == 0 ? FIRN_OK : no_memory();
 }
 
-/* ---- The file ---------------------------------------------------------------------------------
- */
+/* ---- The file ---- */
 
 /* Make what was written to a stream durable and close it. @return 0 or an errno value */
 static int finish_stream(FILE *out, bool printed)

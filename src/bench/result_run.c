@@ -16,8 +16,7 @@ static json_t *number_us(double time_ns)
     return result_number(time_ns / 1e3, LATENCY_DIGITS);
 }
 
-/* ---- The intervals' columns -------------------------------------------------------------------
- */
+/* ---- The intervals' columns ---- */
 
 static json_t *count_column(struct result_builder *builder, const uint64_t *counts, unsigned count)
 {
@@ -113,8 +112,7 @@ json_t *result_intervals(struct result_builder *builder, const struct result_run
     return intervals;
 }
 
-/* ---- The machine's columns --------------------------------------------------------------------
- */
+/* ---- The machine's columns ---- */
 
 struct host_column {
     const char *name;
@@ -181,8 +179,7 @@ json_t *result_host(struct result_builder *builder, const struct result_run *run
     return host;
 }
 
-/* ---- The summary ------------------------------------------------------------------------------
- */
+/* ---- The summary ---- */
 
 static json_t *latency_summary(struct result_builder *builder, const struct histogram *histogram)
 {
@@ -251,8 +248,7 @@ json_t *result_summary(struct result_builder *builder, const struct result_run *
     return summary;
 }
 
-/* ---- The judgement ----------------------------------------------------------------------------
- */
+/* ---- The judgement ---- */
 
 static json_t *period_value(struct result_builder *builder, const struct judge_period *period)
 {

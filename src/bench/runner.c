@@ -8,8 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- Setting up and taking down ----------------------------------------------------------------
- */
+/* ---- Setting up and taking down ---- */
 
 static void runner_free(struct runner *runner)
 {
@@ -102,8 +101,7 @@ failed:
     return rc;
 }
 
-/* ---- Worker threads ----------------------------------------------------------------------------
- */
+/* ---- Worker threads ---- */
 
 unsigned runner_worker_number(const struct runner_worker *worker)
 {
@@ -205,8 +203,7 @@ static void start_threads(struct runner *runner, unsigned *started)
     pthread_mutex_unlock(&runner->mutex);
 }
 
-/* ---- The calling thread: start, intervals, end -------------------------------------------------
- */
+/* ---- The calling thread: start, intervals, end ---- */
 
 static uint64_t unix_ms(void)
 {
@@ -353,8 +350,7 @@ static bool supervise(struct runner *runner)
     return all_back;
 }
 
-/* ---- The outcome -------------------------------------------------------------------------------
- */
+/* ---- The outcome ---- */
 
 static enum runner_end why_ended(const struct runner *runner, unsigned abandoned)
 {

@@ -126,8 +126,7 @@ firn_rc runner_run(const struct runner_options *options, const struct runner_wor
  * process should end soon. */
 void runner_outcome_free(struct runner_outcome *outcome);
 
-/* ---- For workers -------------------------------------------------------------------------------
- */
+/* ---- For workers ---- */
 
 /** May an operation begin? */
 enum runner_turn {

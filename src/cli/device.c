@@ -38,8 +38,7 @@ static const struct option_table device_table = {
     .options = device_specs,
 };
 
-/* ---- Output -----------------------------------------------------------------------------------
- */
+/* ---- Output ---- */
 
 /* Print an object and give it up. */
 static firn_rc print_json(json_t *value)
@@ -74,8 +73,7 @@ static json_t *list_json(void)
     return list;
 }
 
-/* ---- Actions ----------------------------------------------------------------------------------
- */
+/* ---- Actions ---- */
 
 static firn_rc list_models(const struct model_spec *spec, const struct model_sheet *sheet,
                            bool as_json)
@@ -123,8 +121,7 @@ static const struct action actions[] = {
     {"check", true, check_model},
 };
 
-/* ---- The command line -------------------------------------------------------------------------
- */
+/* ---- The command line ---- */
 
 static const struct model_sheet *find_sheet(const char *name)
 {

@@ -29,8 +29,7 @@ static const char *format_figure(const char *unit, double value, char *text, siz
     return text;
 }
 
-/* ---- For people ---------------------------------------------------------------------------------
- */
+/* ---- For people ---- */
 
 static void print_rows(const struct device_check *check)
 {
@@ -112,8 +111,7 @@ firn_rc device_raise_misses(const struct model_spec *spec, const struct device_c
                     spec->name, DEVICE_CHECK_TOLERANCE * 100, list);
 }
 
-/* ---- As JSON ------------------------------------------------------------------------------------
- */
+/* ---- As JSON ---- */
 
 /* Append and give up a value. @return false without memory */
 static bool append(json_t *array, json_t *value)

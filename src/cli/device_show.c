@@ -37,8 +37,7 @@ static void add(struct parameters *parameters, const char *label, const char *ke
     parameters->list[parameters->count++] = (struct parameter){label, key, kind, value};
 }
 
-/* ---- What there is to tell ----------------------------------------------------------------------
- */
+/* ---- What there is to tell ---- */
 
 static void add_disk(struct parameters *p, const struct model_disk *disk, bool cached)
 {
@@ -130,8 +129,7 @@ static void add_member(struct parameters *p, const struct model_spec *spec)
         add_ssd(p, &spec->ssd);
 }
 
-/* ---- For people ---------------------------------------------------------------------------------
- */
+/* ---- For people ---- */
 
 static const char *format(const struct parameter *parameter, char text[UNITS_TEXT_BYTES])
 {
@@ -191,8 +189,7 @@ void device_print_model(const struct model_spec *spec, const struct model_sheet 
     terminal_wrap(stdout, sheet->source, 2, 2, terminal_text_width(stdout));
 }
 
-/* ---- As JSON ------------------------------------------------------------------------------------
- */
+/* ---- As JSON ---- */
 
 static json_t *parameters_json(const struct parameters *parameters)
 {

@@ -32,8 +32,7 @@ struct session {
     unsigned next_checkpoint;
 };
 
-/* ---- Prepare, verify, cleanup ------------------------------------------------------------------
- */
+/* ---- Prepare, verify, cleanup ---- */
 
 static void show_progress(uint64_t done_bytes, uint64_t total_bytes, void *context)
 {
@@ -136,8 +135,7 @@ static int cleanup(struct session *session)
     return COMMAND_OK;
 }
 
-/* ---- Run ---------------------------------------------------------------------------------------
- */
+/* ---- Run ---- */
 
 static void show_start(void *context)
 {
@@ -369,8 +367,7 @@ static int run(struct session *session, int argc, char **argv)
     return status;
 }
 
-/* ---- The command -------------------------------------------------------------------------------
- */
+/* ---- The command ---- */
 
 /* "--json" alone means standard output; getopt would take the next word for its file. And results
    want the whole command line: the list returned begins with "firn". */

@@ -165,8 +165,7 @@ const struct option_table fileio_options = {
     .options = specs,
 };
 
-/* ---- Old forms and idle options ----------------------------------------------------------------
- */
+/* ---- Old forms and idle options ---- */
 
 static bool is_option(const char *word, const char *name)
 {
@@ -224,8 +223,7 @@ void fileio_warn_of_idle_options(const struct fileio_command *command,
             log_warning("--%s has an effect only %s", rules[i].name, rules[i].where);
 }
 
-/* ---- Texts -------------------------------------------------------------------------------------
- */
+/* ---- Texts ---- */
 
 /* Take the next item of a list separated by commas. @return false at its end */
 static bool next_item(const char **list, char item[32])

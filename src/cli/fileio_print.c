@@ -43,8 +43,7 @@ static double milliseconds(double ns)
     return ns / (double)NS_PER_MS;
 }
 
-/* ---- Before the run ----------------------------------------------------------------------------
- */
+/* ---- Before the run ---- */
 
 void fileio_print_flags(FILE *out, unsigned extra_flags)
 {
@@ -144,8 +143,7 @@ void fileio_print_setup(FILE *out, const struct fileio_command *command)
     fprintf(out, "Doing %s test\n", mode_text(mode));
 }
 
-/* ---- Windows -----------------------------------------------------------------------------------
- */
+/* ---- Windows ---- */
 
 void fileio_window_reset(struct fileio_window *window, uint64_t start_ns)
 {
@@ -197,8 +195,7 @@ static double kind_mib_rate(const struct fileio_window *window, unsigned kind)
     return per_second((double)window->kinds[kind].bytes / MIB, window->length_ns);
 }
 
-/* ---- Meanwhile ---------------------------------------------------------------------------------
- */
+/* ---- Meanwhile ---- */
 
 /* Whole seconds as sysbench has them, when intervals are. */
 static int time_decimals(const struct fileio_command *command)
@@ -235,8 +232,7 @@ void fileio_print_interval(FILE *out, const struct fileio_command *command,
     fflush(out);
 }
 
-/* ---- At the end: sysbench's report -------------------------------------------------------------
- */
+/* ---- At the end: sysbench's report ---- */
 
 static void print_latency(FILE *out, const struct fileio_command *command,
                           const struct histogram *events)
@@ -351,8 +347,7 @@ void fileio_print_histogram(FILE *out, const struct fileio_command *command,
     fprintf(out, " \n");
 }
 
-/* ---- At the end: ours --------------------------------------------------------------------------
- */
+/* ---- At the end: ours ---- */
 
 static const char *const kind_names[] = {"read", "write", "sync"};
 

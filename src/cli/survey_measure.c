@@ -31,7 +31,7 @@ struct survey_findings survey_findings(const struct survey *survey)
     };
 }
 
-/* ---- Before -------------------------------------------------------------------------------- */
+/* ---- Before ---- */
 
 /* *made: it was not there. */
 static firn_rc make_directory(struct survey *survey, const char *path, bool *made)
@@ -155,7 +155,7 @@ firn_rc survey_prepare(struct survey *survey, int argc, char *const *argv)
     return open_result(survey, argc, argv);
 }
 
-/* ---- Phases -------------------------------------------------------------------------------- */
+/* ---- Phases ---- */
 
 static void show_interval(const struct meter_interval *interval,
                           const struct runner_backlog *backlog, void *context)
@@ -252,7 +252,7 @@ firn_rc survey_measure(struct survey *survey)
     return rc;
 }
 
-/* ---- After --------------------------------------------------------------------------------- */
+/* ---- After ---- */
 
 static void clean_files(struct survey *survey, bool log)
 {

@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* ---- Counters -----------------------------------------------------------------------------------
+/* ---- Counters ----
  *
  * A queue counts for itself: its counters have one writer and need no locked instruction. Single
  * requests come from any thread and share a few stripes per class. io_system_counters adds them up.
@@ -55,8 +55,7 @@ static inline void counter_add(uint64_t *counter, uint64_t added)
     __atomic_store_n(counter, *counter + added, __ATOMIC_RELAXED);
 }
 
-/* ---- Systems and files --------------------------------------------------------------------------
- */
+/* ---- Systems and files ---- */
 
 struct io_system {
     struct io_driver *driver;
@@ -82,8 +81,7 @@ struct io_file {
     char path[];
 };
 
-/* ---- One request --------------------------------------------------------------------------------
- */
+/* ---- One request ---- */
 
 /** Do these operations make writes durable rather than move bytes? */
 static inline bool op_is_sync(enum io_op op)

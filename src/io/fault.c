@@ -6,8 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-/* ---- Deciding -----------------------------------------------------------------------------------
- */
+/* ---- Deciding ---- */
 
 enum fault_target fault_target_of(enum io_op op)
 {
@@ -95,8 +94,7 @@ bool fault_is_stuck(struct fault_injector *injector, const struct fault *fault)
     return stuck;
 }
 
-/* ---- Steering -----------------------------------------------------------------------------------
- */
+/* ---- Steering ---- */
 
 void fault_set_plans(struct fault_injector *injector, const struct fault_plan *plans,
                      unsigned count)
@@ -146,8 +144,7 @@ void fault_release(struct fault_injector *injector)
     pthread_mutex_unlock(&injector->mutex);
 }
 
-/* ---- Distorting requests ------------------------------------------------------------------------
- */
+/* ---- Distorting requests ---- */
 
 static uint64_t vectors_bytes(const struct io_request *request)
 {
@@ -208,8 +205,7 @@ void fault_spoil(const struct io_request *request, const struct fault *fault, in
     ((uint8_t *)vector->iov_base)[at] ^= (uint8_t)(1U << bit % 8);
 }
 
-/* ---- Operations on paths and handles ------------------------------------------------------------
- */
+/* ---- Operations on paths and handles ---- */
 
 static struct fault_driver *fault_driver_of(struct io_driver *driver)
 {

@@ -14,7 +14,7 @@
 
 #include "io/io.h"
 
-/* ---- The simulated disk -------------------------------------------------------------------------
+/* ---- The simulated disk ----
  *
  * What is durable, that is, there after a power cut:
  *
@@ -123,8 +123,7 @@ void sim_disk_set_capacity(struct sim_disk *disk, uint64_t capacity_bytes);
  */
 firn_rc sim_disk_rot(struct sim_disk *disk, const char *path, uint64_t offset, uint8_t xor_mask);
 
-/* ---- The fault decorator ------------------------------------------------------------------------
- */
+/* ---- The fault decorator ---- */
 
 enum fault_kind {
     FAULT_NONE,      /* so that a zeroed plan does nothing */

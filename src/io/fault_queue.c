@@ -43,8 +43,7 @@ struct fault_queue {
     struct fault_slot slots[];
 };
 
-/* ---- Lists --------------------------------------------------------------------------------------
- */
+/* ---- Lists ---- */
 
 static void list_init(struct slot_list *list)
 {
@@ -69,8 +68,7 @@ static struct fault_slot *list_take(struct slot_list *list)
     return slot;
 }
 
-/* ---- Opening and closing ------------------------------------------------------------------------
- */
+/* ---- Opening and closing ---- */
 
 int fault_queue_open(struct io_driver *driver, unsigned depth, struct io_driver_queue **queue)
 {
@@ -110,8 +108,7 @@ void fault_queue_close(struct io_driver_queue *queue_)
     memory_free(queue);
 }
 
-/* ---- Submitting ---------------------------------------------------------------------------------
- */
+/* ---- Submitting ---- */
 
 static void backlog_fail(struct fault_queue *queue, int error)
 {
@@ -168,8 +165,7 @@ int fault_queue_submit(struct io_driver_queue *queue_, struct io_request *const 
     return (int)count;
 }
 
-/* ---- Reaping ------------------------------------------------------------------------------------
- */
+/* ---- Reaping ---- */
 
 /* Take what is complete below. @return 0, or a negative errno of the queue below */
 static int queue_collect(struct fault_queue *queue, unsigned min_count, uint64_t deadline_ns)

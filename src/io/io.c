@@ -27,8 +27,7 @@ enum {
         while ((error) == EINTR && ++attempts_ < ATTEMPTS_MAX);                                    \
     } while (0)
 
-/* ---- Names --------------------------------------------------------------------------------------
- */
+/* ---- Names ---- */
 
 const char *io_class_name(enum io_class class)
 {
@@ -48,8 +47,7 @@ const char *io_backend_name(enum io_backend backend)
     return names[backend];
 }
 
-/* ---- Systems ------------------------------------------------------------------------------------
- */
+/* ---- Systems ---- */
 
 firn_rc io_system_create(struct io_driver *driver, struct io_system **system)
 {
@@ -133,8 +131,7 @@ void io_system_set_driver(struct io_system *system, struct io_driver *driver)
     system->driver = driver;
 }
 
-/* ---- Files --------------------------------------------------------------------------------------
- */
+/* ---- Files ---- */
 
 static void warn_if_refused(struct io_system *system, const char *path)
 {
@@ -244,8 +241,7 @@ firn_rc io_file_set_size(struct io_file *file, uint64_t size_bytes)
     return FIRN_OK;
 }
 
-/* ---- One request at once ------------------------------------------------------------------------
- */
+/* ---- One request at once ---- */
 
 /* Carry a prepared request to its end. @return how often it was continued */
 static unsigned request_execute(struct io_request *request)
@@ -310,8 +306,7 @@ firn_rc io_sync(struct io_file *file, enum io_sync_kind kind)
     return io_execute(&request);
 }
 
-/* ---- Allocation ---------------------------------------------------------------------------------
- */
+/* ---- Allocation ---- */
 
 /* Write zeros over [start, end), both aligned; these are not a caller's requests, so uncounted.
    @return 0 or an errno */
@@ -386,8 +381,7 @@ firn_rc io_file_allocate(struct io_file *file, uint64_t offset, uint64_t size_by
                     (unsigned long long)size_bytes, (unsigned long long)offset, file->path);
 }
 
-/* ---- Directories --------------------------------------------------------------------------------
- */
+/* ---- Directories ---- */
 
 firn_rc io_remove(struct io_system *system, const char *path)
 {

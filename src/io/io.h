@@ -25,8 +25,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-/* ---- Systems ------------------------------------------------------------------------------------
- */
+/* ---- Systems ---- */
 
 /** What a file is for. Each class has a directory of its own and counters of its own. */
 enum io_class {
@@ -85,8 +84,7 @@ const char *io_system_describe(const struct io_system *system);
 /** @return the clock that times this system's requests. */
 struct clock *io_system_clock(const struct io_system *system);
 
-/* ---- Counters -----------------------------------------------------------------------------------
- */
+/* ---- Counters ---- */
 
 /** What a class of files has cost so far. Times in ns, from submission to completion, of requests
  * that succeeded. */
@@ -114,8 +112,7 @@ struct io_counters {
 void io_system_counters(struct io_system *system, enum io_class class,
                         struct io_counters *counters);
 
-/* ---- Files and directories ----------------------------------------------------------------------
- */
+/* ---- Files and directories ---- */
 
 struct io_file;
 
@@ -215,8 +212,7 @@ struct io_lock;
 firn_rc io_lock_directory(struct io_system *system, const char *path, struct io_lock **lock);
 void io_unlock_directory(struct io_lock *lock);
 
-/* ---- One request at once ------------------------------------------------------------------------
- */
+/* ---- One request at once ---- */
 
 /**
  * Read or write all of size_bytes at an offset.
@@ -241,8 +237,7 @@ enum io_sync_kind {
  */
 firn_rc io_sync(struct io_file *file, enum io_sync_kind kind);
 
-/* ---- Batches ------------------------------------------------------------------------------------
- */
+/* ---- Batches ---- */
 
 enum io_op { IO_OP_READ, IO_OP_WRITE, IO_OP_SYNC_DATA, IO_OP_SYNC_ALL };
 

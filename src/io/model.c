@@ -20,8 +20,7 @@ static struct io_driver *below_of(struct io_driver *driver)
     return driver_of(driver)->below;
 }
 
-/* ---- Files --------------------------------------------------------------------------------------
- */
+/* ---- Files ---- */
 
 /* Give an opened file its place. */
 static int place_file(struct model_driver *driver, const char *path, unsigned flags,
@@ -137,8 +136,7 @@ static int model_allocate(struct io_driver *base, void *opaque, uint64_t offset,
     return error;
 }
 
-/* ---- Paths --------------------------------------------------------------------------------------
- */
+/* ---- Paths ---- */
 
 static int model_remove(struct io_driver *base, const char *path)
 {
@@ -190,8 +188,7 @@ static void model_unlock(struct io_driver *base, void *lock)
     below_of(base)->ops->unlock(below_of(base), lock);
 }
 
-/* ---- Single requests ----------------------------------------------------------------------------
- */
+/* ---- Single requests ---- */
 
 /* Carry a request out on the model and, if there is one, below; done when both are. */
 static int64_t carry_out(struct model_driver *driver, const struct model_handle *handle,
@@ -235,8 +232,7 @@ static int model_sync_directory(struct io_driver *base, const char *path)
     return (int)carry_out(driver_of(base), NULL, IO_OP_SYNC_DATA, NULL);
 }
 
-/* ---- The decorator ------------------------------------------------------------------------------
- */
+/* ---- The decorator ---- */
 
 static void driver_free(struct model_driver *driver)
 {

@@ -128,8 +128,7 @@ firn_rc model_find(const char *text, struct model_spec *spec);
  */
 firn_rc model_attach(struct io_system *system, const struct model_spec *spec);
 
-/* ---- The simulation in model time ---------------------------------------------------------------
- */
+/* ---- The simulation in model time ---- */
 
 struct model_device;
 

@@ -53,8 +53,7 @@ struct model_cache {
     struct model_op **waiting_tail;
 };
 
-/* ---- Heaps of lines, the lowest address first ---------------------------------------------------
- */
+/* ---- Heaps of lines, the lowest address first ---- */
 
 static void heap_push(struct heap *heap, uint64_t number, uint32_t line)
 {
@@ -87,8 +86,7 @@ static uint32_t heap_pop(struct heap *heap)
     return line;
 }
 
-/* ---- Lines --------------------------------------------------------------------------------------
- */
+/* ---- Lines ---- */
 
 static uint32_t *bucket_of(const struct model_cache *cache, uint64_t number)
 {
@@ -153,8 +151,7 @@ static void dirty_line(struct model_cache *cache, uint64_t number, uint32_t begi
         queue_line(cache, line);
 }
 
-/* ---- Writing to the members ---------------------------------------------------------------------
- */
+/* ---- Writing to the members ---- */
 
 static unsigned destages_allowed(const struct model_cache *cache)
 {
@@ -221,8 +218,7 @@ static void destage(struct model_cache *cache)
     }
 }
 
-/* ---- Answering ----------------------------------------------------------------------------------
- */
+/* ---- Answering ---- */
 
 static void fire_answered(struct model_device *device, struct model_timer *timer)
 {
@@ -328,8 +324,7 @@ void model_cache_destaged(struct model_cache *cache, const struct model_op *op)
     destage(cache);
 }
 
-/* ---- Opening and closing ------------------------------------------------------------------------
- */
+/* ---- Opening and closing ---- */
 
 /* What all of the cache's own writes together take from the pools. */
 static firn_rc hold_back(struct model_device *device)

@@ -7,8 +7,7 @@ enum {
     LOOKED_AT_MAX = 32, /* events, for what is done next */
 };
 
-/* ---- Timers ------------------------------------------------------------------------------------
- */
+/* ---- Timers ---- */
 
 static bool event_before(const struct model_event *left, const struct model_event *right)
 {
@@ -77,8 +76,7 @@ static void run_until(struct model_device *device, uint64_t now_ns)
     device->now_ns = now_ns;
 }
 
-/* ---- What the layers below report --------------------------------------------------------------
- */
+/* ---- What the layers below report ---- */
 
 void model_op_done(struct model_device *device, struct model_op *op)
 {
@@ -106,8 +104,7 @@ void model_part_done(struct model_device *device, struct model_part *part)
         model_op_done(device, op);
 }
 
-/* ---- Opening and closing ------------------------------------------------------------------------
- */
+/* ---- Opening and closing ---- */
 
 static firn_rc check_raid(const struct model_spec *spec)
 {
@@ -232,8 +229,7 @@ void model_device_close(struct model_device *device)
     memory_free(device);
 }
 
-/* ---- Use ----------------------------------------------------------------------------------------
- */
+/* ---- Use ---- */
 
 uint64_t model_device_capacity(const struct model_device *device)
 {

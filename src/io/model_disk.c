@@ -58,8 +58,7 @@ struct disk {
     uint64_t link_ns; /* until when the interface is busy */
 };
 
-/* ---- Mechanics ----------------------------------------------------------------------------------
- */
+/* ---- Mechanics ---- */
 
 /* Bytes pass at outer - slope * offset, so the turns are the integral of 1 / (that * turn_ns). */
 static double turns_at(const struct disk *disk, uint64_t offset)
@@ -101,8 +100,7 @@ static void fit_seek(struct disk *disk)
     disk->seek_c = full - disk->seek_b;
 }
 
-/* ---- Reading ahead ------------------------------------------------------------------------------
- */
+/* ---- Reading ahead ---- */
 
 /* While the arm is idle the drive reads on from where the last read ended, up to ahead_limit; what
    it has read stays in the segment of that read. `ahead` implies that the arm does nothing else. */
@@ -164,8 +162,7 @@ static void remember_read(struct disk *disk, const struct model_part *part)
     disk->segments[disk->segment].to = part->end_turn;
 }
 
-/* ---- Answering ----------------------------------------------------------------------------------
- */
+/* ---- Answering ---- */
 
 static void fire_answered(struct model_device *device, struct model_timer *timer)
 {
@@ -187,8 +184,7 @@ static void answer(struct disk *disk, struct model_part *part, uint32_t bytes)
 
 static void cached_write_done(struct disk *disk, struct model_part *part);
 
-/* ---- The arm ------------------------------------------------------------------------------------
- */
+/* ---- The arm ---- */
 
 static void start(struct disk *disk, struct model_part *part, double work_ns)
 {
@@ -261,8 +257,7 @@ static void fire_media(struct model_device *device, struct model_timer *timer)
         next_work(disk);
 }
 
-/* ---- The volatile write cache -------------------------------------------------------------------
- */
+/* ---- The volatile write cache ---- */
 
 static bool fits_cache(const struct disk *disk, const struct model_part *part)
 {
@@ -330,8 +325,7 @@ static void submit_sync(struct disk *disk, struct model_part *part)
         model_fifo_push(&disk->syncs, part);
 }
 
-/* ---- A member -----------------------------------------------------------------------------------
- */
+/* ---- A member ---- */
 
 static void submit_read(struct disk *disk, struct model_part *part)
 {

@@ -39,8 +39,7 @@ struct model_timer {
 void model_arm(struct model_device *device, struct model_timer *timer, uint64_t at_ns,
                uint64_t rest_ns);
 
-/* ---- Pools --------------------------------------------------------------------------------------
- */
+/* ---- Pools ---- */
 
 /** Items of one size. */
 struct model_pool {
@@ -64,8 +63,7 @@ void model_pool_give(struct model_pool *pool, void *item);
 /** Free all items, taken ones too. */
 void model_pool_free(struct model_pool *pool);
 
-/* ---- What is under way --------------------------------------------------------------------------
- */
+/* ---- What is under way ---- */
 
 struct model_op {
     struct model_timer timer; /* when the cache has answered */
@@ -131,8 +129,7 @@ struct model_page {
     uint32_t page_bytes; /* to be transferred for each */
 };
 
-/* ---- Members ------------------------------------------------------------------------------------
- */
+/* ---- Members ---- */
 
 /** What a kind of drive does. */
 struct model_member_ops {
@@ -162,8 +159,7 @@ void model_part_done(struct model_device *device, struct model_part *part);
 /** An op has been carried out. */
 void model_op_done(struct model_device *device, struct model_op *op);
 
-/* ---- RAID and the controller's cache ------------------------------------------------------------
- */
+/* ---- RAID and the controller's cache ---- */
 
 /** How many items an op takes from the pools at most. */
 struct model_needs {
@@ -192,8 +188,7 @@ void model_cache_submit(struct model_cache *cache, struct model_op *op);
 /** One of the cache's own writes is done; the op is the caller's again. */
 void model_cache_destaged(struct model_cache *cache, const struct model_op *op);
 
-/* ---- The device ---------------------------------------------------------------------------------
- */
+/* ---- The device ---- */
 
 struct model_event {
     uint64_t at_ns;

@@ -34,8 +34,7 @@ struct model_layout {
     uint64_t *taken; /* a bit a unit */
 };
 
-/* ---- Units --------------------------------------------------------------------------------------
- */
+/* ---- Units ---- */
 
 static bool is_taken(const struct model_layout *layout, uint64_t unit)
 {
@@ -93,8 +92,7 @@ static uint64_t find_run(const struct model_layout *layout, uint64_t wanted, uin
     return best;
 }
 
-/* ---- Files --------------------------------------------------------------------------------------
- */
+/* ---- Files ---- */
 
 struct model_layout *model_layout_create(uint64_t capacity_bytes)
 {
@@ -222,8 +220,7 @@ void model_layout_rename(struct model_layout *layout, const char *from, const ch
     }
 }
 
-/* ---- Room ---------------------------------------------------------------------------------------
- */
+/* ---- Room ---- */
 
 static int reserve_extents(struct model_file *file, unsigned count)
 {

@@ -45,8 +45,7 @@ struct model_queue {
     struct slot slots[];
 };
 
-/* ---- Lists --------------------------------------------------------------------------------------
- */
+/* ---- Lists ---- */
 
 static void list_init(struct slot_list *list)
 {
@@ -71,8 +70,7 @@ static struct slot *list_take(struct slot_list *list)
     return slot;
 }
 
-/* ---- Opening and closing ------------------------------------------------------------------------
- */
+/* ---- Opening and closing ---- */
 
 int model_queue_open(struct io_driver *base, unsigned depth, struct io_driver_queue **queue)
 {
@@ -113,8 +111,7 @@ void model_queue_close(struct io_driver_queue *base)
     memory_free(queue);
 }
 
-/* ---- Both sides ---------------------------------------------------------------------------------
- */
+/* ---- Both sides ---- */
 
 static void below_done(struct model_queue *queue, struct slot *slot)
 {
@@ -193,8 +190,7 @@ static int take_below(struct model_queue *queue, unsigned min_count, uint64_t de
     return 0;
 }
 
-/* ---- Submitting ---------------------------------------------------------------------------------
- */
+/* ---- Submitting ---- */
 
 int model_queue_submit(struct io_driver_queue *base, struct io_request *const *requests,
                        unsigned count)
@@ -230,8 +226,7 @@ int model_queue_submit(struct io_driver_queue *base, struct io_request *const *r
     return (int)count;
 }
 
-/* ---- Reaping ------------------------------------------------------------------------------------
- */
+/* ---- Reaping ---- */
 
 static bool deadline_passed(const struct model_queue *queue, uint64_t deadline_ns)
 {

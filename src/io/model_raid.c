@@ -46,8 +46,7 @@ struct model_needs model_raid_needs(const struct model_device *device, enum io_o
     return needs;
 }
 
-/* ---- Making parts -------------------------------------------------------------------------------
- */
+/* ---- Making parts ---- */
 
 /* The parts of an op while it is cut. */
 struct cut {
@@ -117,8 +116,7 @@ static void submit_part(struct model_device *device, struct model_part *part)
     member->ops->submit(member, part);
 }
 
-/* ---- Mirrors ------------------------------------------------------------------------------------
- */
+/* ---- Mirrors ---- */
 
 /* A stream stays with the member that reads ahead for it; else the one with less to do, and of
    equal ones the one whose head is nearer. */
@@ -297,8 +295,7 @@ void model_raid_row_read(struct model_device *device, struct model_row *row)
     }
 }
 
-/* ---- All levels ---------------------------------------------------------------------------------
- */
+/* ---- All levels ---- */
 
 void model_raid_submit(struct model_device *device, struct model_op *op)
 {

@@ -63,8 +63,7 @@ static uint64_t later(uint64_t left_ns, uint64_t right_ns)
     return left_ns > right_ns ? left_ns : right_ns;
 }
 
-/* ---- Dips ---------------------------------------------------------------------------------------
- */
+/* ---- Dips ---- */
 
 static bool dips_in(const struct ssd *ssd, uint64_t period_start_ns)
 {
@@ -90,8 +89,7 @@ static uint64_t after(const struct ssd *ssd, uint64_t start_ns, double work_ns)
     }
 }
 
-/* ---- Channels -----------------------------------------------------------------------------------
- */
+/* ---- Channels ---- */
 
 static void send_writes(struct ssd *ssd);
 
@@ -213,8 +211,7 @@ static void fire_channel(struct model_device *device, struct model_timer *timer)
         choose_work(channel);
 }
 
-/* ---- Reads --------------------------------------------------------------------------------------
- */
+/* ---- Reads ---- */
 
 static void spread_read(struct ssd *ssd, struct model_part *part)
 {
@@ -237,8 +234,7 @@ static void spread_read(struct ssd *ssd, struct model_part *part)
     }
 }
 
-/* ---- Writes -------------------------------------------------------------------------------------
- */
+/* ---- Writes ---- */
 
 static bool continues_stream(struct ssd *ssd, const struct model_part *part)
 {
@@ -319,8 +315,7 @@ static void submit_write(struct ssd *ssd, struct model_part *part)
     send_writes(ssd);
 }
 
-/* ---- Syncs and the interface --------------------------------------------------------------------
- */
+/* ---- Syncs and the interface ---- */
 
 static void submit_sync(struct ssd *ssd, struct model_part *part)
 {

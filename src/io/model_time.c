@@ -16,8 +16,7 @@ uint64_t model_request_bytes(const struct io_request *request)
     return size_bytes;
 }
 
-/* ---- Waiters ------------------------------------------------------------------------------------
- */
+/* ---- Waiters ---- */
 
 void model_waiter_init(struct model_waiter *waiter)
 {
@@ -56,8 +55,7 @@ static void park(struct model_driver *driver, struct model_waiter *waiter)
         pthread_cond_wait(&waiter->woken, &driver->mutex);
 }
 
-/* ---- The device's time --------------------------------------------------------------------------
- */
+/* ---- The device's time ---- */
 
 static uint64_t device_time(struct model_driver *driver)
 {
@@ -117,8 +115,7 @@ void model_catch_up(struct model_driver *driver)
     pass_until(driver, now_ns);
 }
 
-/* ---- Starting -----------------------------------------------------------------------------------
- */
+/* ---- Starting ---- */
 
 /* Where the next piece of a range lies and how long it is. */
 static uint32_t next_piece(const struct model_file *file, uint64_t offset, uint64_t size_bytes,
@@ -213,8 +210,7 @@ int model_call_start(struct model_driver *driver, const struct model_handle *han
     return 0;
 }
 
-/* ---- Waiting ------------------------------------------------------------------------------------
- */
+/* ---- Waiting ---- */
 
 static bool is_watched(const struct model_driver *driver, uint64_t until_ns)
 {

@@ -37,8 +37,7 @@ static int error_or(int result)
     return result < 0 ? -errno : result;
 }
 
-/* ---- Direct I/O ---------------------------------------------------------------------------------
- */
+/* ---- Direct I/O ---- */
 
 static bool is_power_of_two(uint64_t number)
 {
@@ -112,8 +111,7 @@ static void try_direct(int fd, struct io_handle_info *info)
     info->alignment = alignment;
 }
 
-/* ---- Files --------------------------------------------------------------------------------------
- */
+/* ---- Files ---- */
 
 static int open_flags(unsigned flags)
 {
@@ -237,8 +235,7 @@ static int64_t posix_driver_execute(struct io_driver *driver, const struct io_re
     return posix_execute(request);
 }
 
-/* ---- Directories --------------------------------------------------------------------------------
- */
+/* ---- Directories ---- */
 
 static int posix_remove(struct io_driver *driver, const char *path)
 {
@@ -298,7 +295,7 @@ static int posix_list(struct io_driver *driver, const char *path,
     return result;
 }
 
-/* ---- The directory lock -------------------------------------------------------------------------
+/* ---- The directory lock ----
  *
  * An open-file-description lock on a file in the directory, so that it excludes other holders in
  * this process too and ends with the process however that ends. The file is removed while still
@@ -380,8 +377,7 @@ static void posix_unlock(struct io_driver *driver, void *opaque)
     memory_free(lock);
 }
 
-/* ---- Backends -----------------------------------------------------------------------------------
- */
+/* ---- Backends ---- */
 
 static const struct posix_queue_ops *queue_ops_of(enum io_backend backend)
 {

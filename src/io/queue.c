@@ -46,8 +46,7 @@ struct io_queue {
     struct io_request *scratch[]; /* depth of them: what is offered to or returned by the driver */
 };
 
-/* ---- Merging ------------------------------------------------------------------------------------
- */
+/* ---- Merging ---- */
 
 static bool sorts_before(const struct io_request *left, const struct io_request *right)
 {
@@ -186,8 +185,7 @@ static struct io_request *carrier_load(struct io_queue *queue, unsigned count)
     return &carrier->request;
 }
 
-/* ---- Completion ---------------------------------------------------------------------------------
- */
+/* ---- Completion ---- */
 
 static struct io_counters *counters_of(struct io_queue *queue, const struct io_request *request)
 {
@@ -259,8 +257,7 @@ static void queue_settle(struct io_queue *queue, struct io_request *request, uin
     }
 }
 
-/* ---- Dispatch -----------------------------------------------------------------------------------
- */
+/* ---- Dispatch ---- */
 
 /* The next system request from what is held. @return NULL if what was next ended without one */
 static struct io_request *take_held(struct io_queue *queue)
@@ -348,8 +345,7 @@ static void queue_dispatch(struct io_queue *queue)
     }
 }
 
-/* ---- The interface ------------------------------------------------------------------------------
- */
+/* ---- The interface ---- */
 
 static const char *likely_reason(enum io_backend backend, int error)
 {

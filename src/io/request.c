@@ -121,8 +121,7 @@ enum request_verdict request_settle(struct io_request *request)
     return REQUEST_DONE;
 }
 
-/* ---- Error texts --------------------------------------------------------------------------------
- */
+/* ---- Error texts ---- */
 
 static const char *help_for_errno(int error)
 {

@@ -67,8 +67,7 @@ firn_rc sim_disk_open_system(struct sim_disk *disk, struct clock *clock, uint64_
     return io_system_create(driver, system);
 }
 
-/* ---- Power --------------------------------------------------------------------------------------
- */
+/* ---- Power ---- */
 
 void sim_disk_cut_after(struct sim_disk *disk, uint64_t steps, enum sim_cut cut, uint64_t seed)
 {
@@ -111,8 +110,7 @@ void sim_disk_restore(struct sim_disk *disk)
     disk_unlock(disk);
 }
 
-/* ---- Cloning ------------------------------------------------------------------------------------
- */
+/* ---- Cloning ---- */
 
 static void *array_copy(const void *array, size_t count, size_t element_bytes)
 {
@@ -161,8 +159,7 @@ struct sim_disk *sim_disk_clone(const struct sim_disk *disk)
     return copy;
 }
 
-/* ---- The medium ---------------------------------------------------------------------------------
- */
+/* ---- The medium ---- */
 
 void sim_disk_set_capacity(struct sim_disk *disk, uint64_t capacity_bytes)
 {

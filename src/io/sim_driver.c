@@ -45,8 +45,7 @@ static void sim_destroy(struct io_driver *driver)
     memory_free(driver);
 }
 
-/* ---- Files --------------------------------------------------------------------------------------
- */
+/* ---- Files ---- */
 
 static int open_existing(struct sim_disk *disk, struct sim_node *node, unsigned flags)
 {
@@ -158,8 +157,7 @@ static int sim_allocate(struct io_driver *driver, void *handle_, uint64_t offset
     return sim_leave(disk, rc);
 }
 
-/* ---- Names --------------------------------------------------------------------------------------
- */
+/* ---- Names ---- */
 
 static int sim_remove(struct io_driver *driver, const char *path)
 {
@@ -292,8 +290,7 @@ static void sim_unlock(struct io_driver *driver, void *lock)
     sim_leave(disk, 0);
 }
 
-/* ---- Requests -----------------------------------------------------------------------------------
- */
+/* ---- Requests ---- */
 
 int sim_request_check(const struct sim_disk *disk, const struct io_request *request)
 {
@@ -356,8 +353,7 @@ static int64_t sim_execute(struct io_driver *driver, const struct io_request *re
     return result;
 }
 
-/* ---- Queues -------------------------------------------------------------------------------------
- */
+/* ---- Queues ---- */
 
 static int sim_queue_open(struct io_driver *driver, unsigned depth, struct io_driver_queue **queue)
 {

@@ -31,8 +31,7 @@ static uint64_t max_u64(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* ---- Changes ------------------------------------------------------------------------------------
- */
+/* ---- Changes ---- */
 
 /* Append a change that spans [offset, end), rounded out to sectors, filled from the live image up
    to filled_end. Call it when the live image and size are already as they are after the change. */
@@ -102,8 +101,7 @@ static void changes_forget(struct sim_node *node, size_t count)
                 node->change_count * sizeof(struct sim_change *));
 }
 
-/* ---- Reading and writing ------------------------------------------------------------------------
- */
+/* ---- Reading and writing ---- */
 
 static uint64_t vectors_bytes(const struct io_request *request)
 {
@@ -200,8 +198,7 @@ int sim_file_allocate(struct sim_disk *disk, struct sim_node *node, uint64_t off
     return 0;
 }
 
-/* ---- Syncing ------------------------------------------------------------------------------------
- */
+/* ---- Syncing ---- */
 
 uint64_t sim_file_next_change(const struct sim_node *node)
 {
@@ -241,8 +238,7 @@ void sim_file_writeback(const struct sim_disk *disk, struct sim_node *node)
         sim_file_sync(node, node->changes_settled + (node->change_count + 1) / 2);
 }
 
-/* ---- Power cut ----------------------------------------------------------------------------------
- */
+/* ---- Power cut ---- */
 
 /* Let whole changes land in any order, but none across a durable one. */
 static void changes_shuffle(struct sim_node *node, struct rng *rng)
@@ -324,8 +320,7 @@ void sim_file_rot(struct sim_node *node, uint32_t sector_bytes, uint64_t offset,
         sim_image_write(&node->live, offset, &byte, 1);
 }
 
-/* ---- Life ---------------------------------------------------------------------------------------
- */
+/* ---- Life ---- */
 
 void sim_file_clone(struct sim_node *node)
 {

@@ -19,8 +19,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* ---- Images -------------------------------------------------------------------------------------
- */
+/* ---- Images ---- */
 
 enum { SIM_CHUNK_BYTES = 4096 };
 
@@ -66,8 +65,7 @@ void sim_image_punch(struct sim_image *image, uint64_t offset, uint64_t size_byt
 void sim_image_share(struct sim_image *into, const struct sim_image *from, uint64_t offset,
                      uint64_t size_bytes);
 
-/* ---- Files --------------------------------------------------------------------------------------
- */
+/* ---- Files ---- */
 
 /**
  * A version that a range of a file has had since the last sync, after the write, size change or
@@ -154,8 +152,7 @@ void sim_file_clone(struct sim_node *node);
 /** Give a node's bytes and changes back. */
 void sim_file_release(struct sim_node *node);
 
-/* ---- Names --------------------------------------------------------------------------------------
- */
+/* ---- Names ---- */
 
 /** What a name in a directory stands for: to those who look now, and on the medium. */
 struct sim_entry {
@@ -207,8 +204,7 @@ void sim_names_cut(struct sim_disk *disk, enum sim_cut cut, struct rng *rng);
 /** Drop what holds a node; the last one frees it. */
 void sim_node_drop(struct sim_disk *disk, uint32_t index);
 
-/* ---- The disk -----------------------------------------------------------------------------------
- */
+/* ---- The disk ---- */
 
 /** A request under way in a queue. */
 struct sim_slot {

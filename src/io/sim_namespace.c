@@ -19,8 +19,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* ---- Nodes and entries --------------------------------------------------------------------------
- */
+/* ---- Nodes and entries ---- */
 
 static struct sim_node *node_create(struct sim_disk *disk, bool is_directory)
 {
@@ -141,8 +140,7 @@ static void entry_set_live(struct sim_disk *disk, uint32_t at, uint32_t node)
     entry_set(disk, &entry->live, node);
 }
 
-/* ---- Paths --------------------------------------------------------------------------------------
- */
+/* ---- Paths ---- */
 
 /* A path taken apart: the directory it leads to and the last name, empty for the root. */
 struct sim_path {
@@ -205,8 +203,7 @@ int sim_names_find(const struct sim_disk *disk, const char *path, struct sim_nod
     return 0;
 }
 
-/* ---- Changing names -----------------------------------------------------------------------------
- */
+/* ---- Changing names ---- */
 
 /* Carry out a change in the live names and note it as unsynced. */
 static void names_change(struct sim_disk *disk, const struct sim_name_change *change)
@@ -333,8 +330,7 @@ int sim_names_rename(struct sim_disk *disk, const char *from_path, const char *t
     return 0;
 }
 
-/* ---- Choosing what gets onto the medium ---------------------------------------------------------
- */
+/* ---- Choosing what gets onto the medium ---- */
 
 static void change_mark(struct sim_disk *disk, const struct sim_name_change *change, bool mark)
 {

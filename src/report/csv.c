@@ -16,8 +16,7 @@ static void put_cell(FILE *out, double number)
     put_number(out, number);
 }
 
-/* ---- summary.csv: a line for each kind of each row ---------------------------------------------
- */
+/* ---- summary.csv: a line for each kind of each row ---- */
 
 static void put_summary_kind(const struct report_row_kind *kind, FILE *out)
 {
@@ -78,8 +77,7 @@ void report_write_summary_csv(const struct report *report, FILE *out)
     }
 }
 
-/* ---- intervals-*.csv: a line for each interval -------------------------------------------------
- */
+/* ---- intervals-*.csv: a line for each interval ---- */
 
 static void put_heads(const struct report_section *section, const char *prefix, FILE *out)
 {

@@ -9,8 +9,7 @@ static firn_rc no_memory(void)
     return rc_raise(FIRN_E_NOMEM, "no memory for the labels of the runs");
 }
 
-/* ---- Files -------------------------------------------------------------------------------------
- */
+/* ---- Files ---- */
 
 /* The name without directory and ".json". */
 static void file_stem(const char *path, const char **start, size_t *length)
@@ -55,8 +54,7 @@ static firn_rc label_files(struct report *report)
     return FIRN_OK;
 }
 
-/* ---- Rows and runs -----------------------------------------------------------------------------
- */
+/* ---- Rows and runs ---- */
 
 static firn_rc join_label(char **label, const char *name, const char *separator, const char *rest,
                           const char *end)
@@ -129,8 +127,7 @@ firn_rc report_labels_build(struct report *report)
     return FIRN_OK;
 }
 
-/* ---- The baseline ------------------------------------------------------------------------------
- */
+/* ---- The baseline ---- */
 
 static firn_rc baseline_not_found(const struct report *report, const char *name)
 {

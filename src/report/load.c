@@ -9,8 +9,7 @@
 
 enum { RESULT_VERSION = 1 };
 
-/* ---- Members of objects ------------------------------------------------------------------------
- */
+/* ---- Members of objects ---- */
 
 firn_rc report_damaged(const struct report_reader *reader, const char *where, const char *name,
                        const char *problem)
@@ -77,8 +76,7 @@ firn_rc report_member_number(const struct report_reader *reader, const json_t *o
     return FIRN_OK;
 }
 
-/* ---- The document ------------------------------------------------------------------------------
- */
+/* ---- The document ---- */
 
 static void file_free(struct report_file *file)
 {
@@ -306,8 +304,7 @@ firn_rc report_add_memory(struct report *report, const char *path, const void *b
     return add_bytes(report, path, bytes, size_bytes, &(struct stat){0});
 }
 
-/* ---- Files -------------------------------------------------------------------------------------
- */
+/* ---- Files ---- */
 
 /* The whole of a file, whether or not it has a size (a pipe has none). */
 static firn_rc read_all(FILE *in, const char *path, char **bytes, size_t *size_bytes)
@@ -372,8 +369,7 @@ done:
     return rc;
 }
 
-/* ---- The report --------------------------------------------------------------------------------
- */
+/* ---- The report ---- */
 
 firn_rc report_open(struct report **report)
 {

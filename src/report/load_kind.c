@@ -20,8 +20,7 @@ static bool is_interval_column(const char *name)
     return false;
 }
 
-/* ---- Columns -----------------------------------------------------------------------------------
- */
+/* ---- Columns ---- */
 
 static firn_rc read_column(const struct report_reader *reader, const json_t *array,
                            const char *where, const char *name, unsigned count, double **values)
@@ -88,8 +87,7 @@ firn_rc report_section_complete(const struct report_reader *reader, const char *
     return FIRN_OK;
 }
 
-/* ---- Interval histograms -----------------------------------------------------------------------
- */
+/* ---- Interval histograms ---- */
 
 struct heat_pairs {
     unsigned count, capacity;
@@ -159,8 +157,7 @@ static firn_rc heat_read(const struct report_reader *reader, const json_t *array
     return FIRN_OK;
 }
 
-/* ---- Kinds -------------------------------------------------------------------------------------
- */
+/* ---- Kinds ---- */
 
 static firn_rc read_histogram(const struct report_reader *reader, const json_t *object,
                               const char *where, struct report_histogram *histogram)

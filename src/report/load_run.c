@@ -17,8 +17,7 @@ static const struct report_column_list interval_list = {interval_names, 4, 4};
 static const struct report_column_list device_list = {device_names, 14, 0};
 static const struct report_column_list cpu_list = {cpu_names, 7, 0};
 
-/* ---- Facts -------------------------------------------------------------------------------------
- */
+/* ---- Facts ---- */
 
 firn_rc report_fact_add(struct report_facts *facts, const char *section, const char *name,
                         const char *text, bool compared)
@@ -91,8 +90,7 @@ firn_rc report_facts_read(const struct report_reader *reader, const json_t *obje
     return FIRN_OK;
 }
 
-/* ---- The judgement -----------------------------------------------------------------------------
- */
+/* ---- The judgement ---- */
 
 static firn_rc read_events(const struct report_reader *reader, const json_t *array,
                            const char *where, struct report_judgement *judgement)
@@ -145,8 +143,7 @@ static firn_rc read_judgement(const struct report_reader *reader, const json_t *
     return read_events(reader, value, where, judgement);
 }
 
-/* ---- The run -----------------------------------------------------------------------------------
- */
+/* ---- The run ---- */
 
 static firn_rc read_modelled(const struct report_reader *reader, const json_t *element,
                              const char *where, struct report_run *run)

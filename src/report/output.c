@@ -17,8 +17,7 @@
 static const char list_name[] = "report.files";
 static const char list_head[] = "firn-report 1";
 
-/* ---- Lists of names ----------------------------------------------------------------------------
- */
+/* ---- Lists of names ---- */
 
 struct name_list {
     char **names;
@@ -53,8 +52,7 @@ static void list_free(struct name_list *list)
     memory_free(list->names);
 }
 
-/* ---- Files of the directory --------------------------------------------------------------------
- */
+/* ---- Files of the directory ---- */
 
 struct output {
     const struct report *report;
@@ -129,8 +127,7 @@ static firn_rc make_directory(const char *path)
     return error == EEXIST ? FIRN_OK : rc_raise_errno(error, "cannot make the directory %s", path);
 }
 
-/* ---- What was there ----------------------------------------------------------------------------
- */
+/* ---- What was there ---- */
 
 /* A list may have been edited: names that lead out of the directory are not believed. */
 static bool is_inside(const char *name)
@@ -201,8 +198,7 @@ static firn_rc remove_old(const struct output *output)
     return FIRN_OK;
 }
 
-/* ---- What there will be ------------------------------------------------------------------------
- */
+/* ---- What there will be ---- */
 
 static void intervals_name(const struct report *report, unsigned run, char name[128])
 {

@@ -17,16 +17,14 @@
 
 extern const char report_asset_page[], report_asset_page_end[];
 
-/* ---- Small pieces ------------------------------------------------------------------------------
- */
+/* ---- Small pieces ---- */
 
 static void put_asset(FILE *out, const char *start, const char *end)
 {
     fwrite(start, 1, (size_t)(end - start), out);
 }
 
-/* ---- The head ----------------------------------------------------------------------------------
- */
+/* ---- The head ---- */
 
 static firn_rc put_title(struct page *page)
 {
@@ -90,8 +88,7 @@ static firn_rc put_created(struct page *page)
     return FIRN_OK;
 }
 
-/* ---- Verdicts ----------------------------------------------------------------------------------
- */
+/* ---- Verdicts ---- */
 
 static void put_tag(FILE *out, const struct report_row *row)
 {
@@ -230,8 +227,7 @@ static firn_rc put_warning(struct page *page)
     return FIRN_OK;
 }
 
-/* ---- Runs --------------------------------------------------------------------------------------
- */
+/* ---- Runs ---- */
 
 static void put_run_facts(FILE *out, const struct report_run *run)
 {
@@ -275,8 +271,7 @@ static firn_rc put_runs(struct page *page)
     return FIRN_OK;
 }
 
-/* ---- Data and assets ---------------------------------------------------------------------------
- */
+/* ---- Data and assets ---- */
 
 static firn_rc put_data(struct page *page)
 {
@@ -329,8 +324,7 @@ static firn_rc put_version(struct page *page)
     return FIRN_OK;
 }
 
-/* ---- The template ------------------------------------------------------------------------------
- */
+/* ---- The template ---- */
 
 static const struct place {
     const char *name;

@@ -2,8 +2,7 @@
 #include "base/memory.h"
 #include "report/report_internal.h"
 
-/* ---- Runs --------------------------------------------------------------------------------------
- */
+/* ---- Runs ---- */
 
 static json_t *events_json(const struct report_judgement *judgement)
 {
@@ -34,8 +33,7 @@ static json_t *run_json(const struct report_run *run)
     return report_json_with(object, "events", events_json(&run->judgement));
 }
 
-/* ---- Pairs -------------------------------------------------------------------------------------
- */
+/* ---- Pairs ---- */
 
 /* The page can take any row as baseline while the pairs are few; above that, the one chosen. */
 enum { PAIRED_ROWS_MAX = 64 };
@@ -94,8 +92,7 @@ firn_rc report_put_page_data(const struct report *report, FILE *out)
     return rc;
 }
 
-/* ---- Columns -----------------------------------------------------------------------------------
- */
+/* ---- Columns ---- */
 
 static json_t *section_json(const struct report_section *section, unsigned count)
 {

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Small pieces ------------------------------------------------------------------------------
- */
+/* ---- Small pieces ---- */
 
 /* A label whose mark "(modelled)" becomes a badge. */
 void page_put_label(FILE *out, const struct report_row *row)
@@ -53,8 +52,7 @@ static void put_number_cell(FILE *out, double sort, const char *text)
     fprintf(out, "<td class=\"number\" data-sort=\"%.9g\">%s</td>", sort, text);
 }
 
-/* ---- The summary table -------------------------------------------------------------------------
- */
+/* ---- The summary table ---- */
 
 static void put_kind_cells(FILE *out, const struct report_row *row, unsigned k)
 {
@@ -150,8 +148,7 @@ firn_rc page_put_summary(struct page *page)
     return FIRN_OK;
 }
 
-/* ---- Setup -------------------------------------------------------------------------------------
- */
+/* ---- Setup ---- */
 
 firn_rc page_put_same(struct page *page)
 {

@@ -13,8 +13,7 @@
 
 enum { PICTURE_STRETCHES = 1500, PICTURE_POINTS_MAX = 6000 };
 
-/* ---- Groups ------------------------------------------------------------------------------------
- */
+/* ---- Groups ---- */
 
 static bool is_of_group(const struct picture_group *group, const struct report_run *run)
 {
@@ -48,8 +47,7 @@ static void put_value(FILE *out, double value)
         fprintf(out, " %.6g", value);
 }
 
-/* ---- Over time ---------------------------------------------------------------------------------
- */
+/* ---- Over time ---- */
 
 /* What one column leaves of a stretch: two values. */
 static void column_pair(const double *values, unsigned from, unsigned to, bool mean, double pair[2])
@@ -133,8 +131,7 @@ static void put_time_block(const struct report_run *run, unsigned number, FILE *
     fputs("EOD\n", out);
 }
 
-/* ---- Distributions -----------------------------------------------------------------------------
- */
+/* ---- Distributions ---- */
 
 /* Every n-th interval's rate after the warm-up: a fair sample, and a file of bearable size. */
 static void put_values_block(const struct report_run *run, unsigned number, FILE *out)

@@ -34,8 +34,7 @@ static double run_length_s(const struct report_run *run)
            run->intervals.columns[INTERVAL_LENGTH_S].values[last];
 }
 
-/* ---- Pieces of plots ---------------------------------------------------------------------------
- */
+/* ---- Pieces of plots ---- */
 
 static void put_style(FILE *out, unsigned number)
 {
@@ -65,8 +64,7 @@ static void put_lines(FILE *out, bool *first, unsigned run, unsigned column, uns
     put_title(out, title);
 }
 
-/* ---- Pictures of all runs ----------------------------------------------------------------------
- */
+/* ---- Pictures of all runs ---- */
 
 static void put_timeline(const struct report *report, const struct picture *picture, FILE *out)
 {
@@ -208,8 +206,7 @@ static void put_percentiles(const struct report *report, FILE *out)
     fputc('\n', out);
 }
 
-/* ---- A group: throughput above, response times below -------------------------------------------
- */
+/* ---- A group: throughput above, response times below ---- */
 
 static void put_group_panel(const struct report *report, const struct picture_group *group,
                             bool latencies, FILE *out)
@@ -274,8 +271,7 @@ static void put_group(const struct report *report, unsigned number, FILE *out)
     fputs("unset multiplot\n", out);
 }
 
-/* ---- A run: panels over one time axis ----------------------------------------------------------
- */
+/* ---- A run: panels over one time axis ---- */
 
 static bool has_device(const struct report_run *run)
 {
@@ -405,8 +401,7 @@ static void put_run(const struct report *report, unsigned number, FILE *out)
     fputs("unset multiplot\n", out);
 }
 
-/* ---- Any picture -------------------------------------------------------------------------------
- */
+/* ---- Any picture ---- */
 
 void picture_put(const struct report *report, const struct picture *picture, FILE *out)
 {

@@ -13,8 +13,7 @@
 
 enum { PICTURE_WIDTH = 1200 };
 
-/* ---- Which pictures there are ------------------------------------------------------------------
- */
+/* ---- Which pictures there are ---- */
 
 bool picture_any_above(const double *values, unsigned count, double limit)
 {
@@ -132,8 +131,7 @@ bool report_picture_name(const struct report *report, unsigned number,
     return true;
 }
 
-/* ---- The script --------------------------------------------------------------------------------
- */
+/* ---- The script ---- */
 
 void report_write_script(const struct report *report, FILE *out)
 {

@@ -31,8 +31,7 @@ enum {
 /* No figure of a real run is larger; sums and products of such figures stay finite. */
 #define REPORT_NUMBER_MAX 1e18
 
-/* ---- What was read ----------------------------------------------------------------------------
- */
+/* ---- What was read ---- */
 
 struct report_column {
     const char *name; /* static */
@@ -164,8 +163,7 @@ struct report_file {
     uint64_t device, inode; /* of the file system; both 0 for memory */
 };
 
-/* ---- What is computed ------------------------------------------------------------------------
- */
+/* ---- What is computed ---- */
 
 struct report_row_kind {
     const char *name;
@@ -223,8 +221,7 @@ struct report {
     int baseline_row;  /* -1: none */
 };
 
-/* ---- Loading: load.c, load_run.c, load_kind.c --------------------------------------------------
- */
+/* ---- Loading: load.c, load_run.c, load_kind.c ---- */
 
 /** Which file is being read, for messages. */
 struct report_reader {
@@ -293,8 +290,7 @@ firn_rc report_run_read(const struct report_reader *reader, const json_t *elemen
                         struct report_run *run);
 void report_run_free(struct report_run *run);
 
-/* ---- Computing: tables.c, labels.c, settings.c -------------------------------------------------
- */
+/* ---- Computing: tables.c, labels.c, settings.c ---- */
 
 /** Compute how a row stands to another; give `ratio->differences` back with memory_free. */
 firn_rc report_ratio_compute(const struct report *report, unsigned row, unsigned baseline,
@@ -335,8 +331,7 @@ firn_rc report_runs_differ(const struct report_run *left, const struct report_ru
 firn_rc report_settings_build(struct report *report);
 void report_settings_free(struct report *report);
 
-/* ---- Escaping: put.c ---------------------------------------------------------------------------
- */
+/* ---- Escaping: put.c ---- */
 
 /** Write text for HTML content or a quoted attribute. */
 void report_put_html(FILE *out, const char *text);
@@ -363,8 +358,7 @@ const char *report_duration(double duration_ns, char text[UNITS_TEXT_BYTES]);
 /** Make a part of a file name of a label: lower-case letters, digits, single hyphens; not empty. */
 void report_slug(const char *label, char slug[REPORT_SLUG_BYTES]);
 
-/* ---- Writing -----------------------------------------------------------------------------------
- */
+/* ---- Writing ---- */
 
 /** Make a row's verdict: of repeats, that of the worst. Give it back with memory_free. */
 firn_rc report_row_verdict(const struct report *report, const struct report_row *row, char **text);
@@ -402,8 +396,7 @@ void report_write_summary_csv(const struct report *report, FILE *out);
 /** Write a run's intervals-*.csv. */
 void report_write_intervals_csv(const struct report_run *run, FILE *out);
 
-/* ---- Pictures: pictures.c, gnuplot.c -----------------------------------------------------------
- */
+/* ---- Pictures: pictures.c, gnuplot.c ---- */
 
 enum { PICTURE_NAME_BYTES = 64 };
 

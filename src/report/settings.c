@@ -14,8 +14,7 @@ static const struct report_fact *find_fact(const struct report_facts *facts, con
     return NULL;
 }
 
-/* ---- Pairs of runs -----------------------------------------------------------------------------
- */
+/* ---- Pairs of runs ---- */
 
 /* A fact that one of the two lacks is different unless it does not count at all. */
 static bool differs(const struct report_fact *left, const struct report_fact *right)
@@ -121,8 +120,7 @@ firn_rc report_runs_differ(const struct report_run *left, const struct report_ru
     return FIRN_OK;
 }
 
-/* ---- All runs ----------------------------------------------------------------------------------
- */
+/* ---- All runs ---- */
 
 static struct report_setting *find_setting(struct report *report, const struct report_fact *fact)
 {

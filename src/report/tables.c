@@ -11,8 +11,7 @@ static firn_rc no_memory(void)
     return rc_raise(FIRN_E_NOMEM, "no memory for the table of runs");
 }
 
-/* ---- One run -----------------------------------------------------------------------------------
- */
+/* ---- One run ---- */
 
 /* Values of whole intervals after the warm-up, ascending. The last interval of a run may be a scrap
    whose rate says nothing. */
@@ -67,8 +66,7 @@ static unsigned count_events(const struct report_judgement *judgement, bool is_s
     return count;
 }
 
-/* ---- Repeats -----------------------------------------------------------------------------------
- */
+/* ---- Repeats ---- */
 
 /* A figure of each repeat, taken by place since figures are members of different structs. */
 typedef double run_figure(const struct report_run *run, unsigned place);
@@ -227,8 +225,7 @@ done:
     return rc;
 }
 
-/* ---- Rows --------------------------------------------------------------------------------------
- */
+/* ---- Rows ---- */
 
 static struct report_row *find_row(struct report *report, const struct report_run *run)
 {
@@ -292,8 +289,7 @@ void report_rows_free(struct report *report)
     memory_free(report->rows);
 }
 
-/* ---- Ratios ------------------------------------------------------------------------------------
- */
+/* ---- Ratios ---- */
 
 /* The interval of a ratio from those of its parts, on the logarithms: the method of variance
    estimates recovery (Zou and Donner, "Construction of confidence limits about effect measures",

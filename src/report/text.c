@@ -6,8 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- Sentences ---------------------------------------------------------------------------------
- */
+/* ---- Sentences ---- */
 
 firn_rc report_row_verdict(const struct report *report, const struct report_row *row, char **text)
 {
@@ -92,8 +91,7 @@ firn_rc report_file_verdict(const struct report *report, unsigned file, char **t
     return FIRN_OK;
 }
 
-/* ---- The table ---------------------------------------------------------------------------------
- */
+/* ---- The table ---- */
 
 enum { NAME_COLUMNS_MAX = 52, NAME_END_COLUMNS = 16, CELL_BYTES = 48, CELLS = 10 };
 
@@ -232,8 +230,7 @@ static void put_notes(const struct report *report, FILE *out)
             out);
 }
 
-/* ---- Verdicts ----------------------------------------------------------------------------------
- */
+/* ---- Verdicts ---- */
 
 static bool is_quiet(const struct report_row *row)
 {

@@ -29,8 +29,7 @@ static uint64_t test_seed(void)
     return seed;
 }
 
-/* ---- Kinds of clocks --------------------------------------------------------------------------
- */
+/* ---- Kinds of clocks ---- */
 
 static void kinds_tell_what_they_are(void **state)
 {
@@ -94,8 +93,7 @@ static void a_scaled_clock_runs_faster_or_slower(void **state)
     }
 }
 
-/* ---- Virtual time -----------------------------------------------------------------------------
- */
+/* ---- Virtual time ---- */
 
 static void virtual_time_jumps_to_the_deadline(void **state)
 {

@@ -102,8 +102,7 @@ static void what_no_run_wrote_is_foreign_or_empty(void **state)
     assert_int_equal(judge_at(block, 4096, 3, 65536), BLOCK_OTHER_SIZE);
 }
 
-/* ---- What a run knows --------------------------------------------------------------------------
- */
+/* ---- What a run knows ---- */
 
 static const struct fileio_shape shape = {
     .file_num = 2, .blocks_per_file = 8, .total_blocks = 16, .block_bytes = SECTOR_BYTES};
@@ -142,8 +141,7 @@ static void a_lost_write_is_found_as_a_stale_block(void **state)
     fileio_blocks_close(&blocks);
 }
 
-/* ---- Patterns ----------------------------------------------------------------------------------
- */
+/* ---- Patterns ---- */
 
 static struct fileio_config small_config(enum fileio_mode mode)
 {

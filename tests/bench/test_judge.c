@@ -32,7 +32,7 @@ static struct judgement judge_plan(const struct run_plan *plan, uint64_t seed)
     return judgement;
 }
 
-/* ---- Stalls ---------------------------------------------------------------------------------- */
+/* ---- Stalls ---- */
 
 static void four_seconds_of_standstill_in_ten_are_stalls_at_any_interval(void **state)
 {
@@ -192,8 +192,7 @@ static void a_few_completions_between_silences_do_not_part_a_stall(void **state)
     run_free(&run);
 }
 
-/* ---- Slowdowns --------------------------------------------------------------------------------
- */
+/* ---- Slowdowns ---- */
 
 static void ten_seconds_at_60_percent_in_a_minute_are_slowdowns(void **state)
 {
@@ -360,7 +359,7 @@ static void a_slowdown_on_a_trend_is_found(void **state)
     judge_free(&judgement);
 }
 
-/* ---- Nothing there: how often something is seen all the same -------------------------------- */
+/* ---- Nothing there: how often something is seen all the same ---- */
 
 static void assert_quiet(const char *what, const struct run_plan *plan, unsigned runs,
                          unsigned slowdowns_allowed, unsigned warmups_allowed)
@@ -440,8 +439,7 @@ static void two_speeds_are_no_slowdowns(void **state)
     }
 }
 
-/* ---- Warm-up and steady state ------------------------------------------------------------------
- */
+/* ---- Warm-up and steady state ---- */
 
 static void a_beginning_unlike_the_rest_is_warmup(void **state)
 {

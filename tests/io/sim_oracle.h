@@ -69,8 +69,7 @@ static inline bool oracle_in_root(int name)
     return name < ORACLE_NAMES / 2;
 }
 
-/* ---- Files -------------------------------------------------------------------------------------
- */
+/* ---- Files ---- */
 
 static inline void oracle_add_version(struct oracle_file *file, unsigned sector)
 {
@@ -167,8 +166,7 @@ static inline bool oracle_content_is_legal(const struct oracle_file *file,
     return legal;
 }
 
-/* ---- Names -------------------------------------------------------------------------------------
- */
+/* ---- Names ---- */
 
 static inline void oracle_change_names(struct oracle *oracle, int from, int to, int file)
 {
@@ -298,8 +296,7 @@ static inline bool oracle_is_legal(const struct oracle *oracle, const struct ora
     return false;
 }
 
-/* ---- Life --------------------------------------------------------------------------------------
- */
+/* ---- Life ---- */
 
 static inline void oracle_init(struct oracle *oracle)
 {

@@ -12,8 +12,7 @@ static firn_rc try_open(enum io_class class, const char *path, unsigned flags)
     return rc;
 }
 
-/* ---- What is hit -------------------------------------------------------------------------------
- */
+/* ---- What is hit ---- */
 
 static void the_first_and_each_so_many_after_it_are_hit(void **state)
 {
@@ -181,8 +180,7 @@ static void the_first_plan_that_hits_decides_and_all_count(void **state)
     ASSERT_OK(io_file_close(file));
 }
 
-/* ---- What happens, one request at a time -------------------------------------------------------
- */
+/* ---- What happens, one request at a time ---- */
 
 static void what_the_layer_above_can_bear_is_not_seen(void **state)
 {

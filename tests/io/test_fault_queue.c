@@ -6,8 +6,7 @@
 #include <errno.h>
 #include <pthread.h>
 
-/* ---- What happens in queues --------------------------------------------------------------------
- */
+/* ---- What happens in queues ---- */
 
 struct batch {
     struct io_request requests[DEPTH];
@@ -118,8 +117,7 @@ static void a_sync_stuck_while_released_from_another_thread_comes_back(void **st
     ASSERT_OK(io_file_close(file));
 }
 
-/* ---- Over real files ---------------------------------------------------------------------------
- */
+/* ---- Over real files ---- */
 
 /* One kind at every other operation, through a queue that merges, on one backend; then read back
    without faults. */
@@ -182,8 +180,7 @@ static void every_kind_works_over_every_backend(void **state)
     scratch_remove(directory);
 }
 
-/* ---- Over a device model -----------------------------------------------------------------------
- */
+/* ---- Over a device model ---- */
 
 static void faults_stack_on_a_device_model(void **state)
 {
@@ -213,8 +210,7 @@ static void faults_stack_on_a_device_model(void **state)
     io_system_close(system);
 }
 
-/* ---- Memory ------------------------------------------------------------------------------------
- */
+/* ---- Memory ---- */
 
 static firn_rc use_everything(void)
 {

@@ -69,8 +69,7 @@ static bool pages_go_through(struct io_system *system, struct io_file *file)
     return good;
 }
 
-/* ---- Falling back -------------------------------------------------------------------------------
- */
+/* ---- Falling back ---- */
 
 /* Let system calls fail as a container's filter does: `count` numbers, each with EPERM. */
 static bool forbid(const int *calls, unsigned count)
@@ -236,8 +235,7 @@ static void a_queue_that_cannot_be_had_says_what_to_do(void **state)
     io_system_close(system);
 }
 
-/* ---- Behaviour of every backend -----------------------------------------------------------------
- */
+/* ---- Behaviour of every backend ---- */
 
 static void check_deadlines(enum io_backend backend, struct clock *clock)
 {
@@ -379,8 +377,7 @@ static void the_null_backend_moves_nothing(void **state)
     io_system_close(system);
 }
 
-/* ---- Many threads -------------------------------------------------------------------------------
- */
+/* ---- Many threads ---- */
 
 enum { THREADS = 4, ROUNDS = 40 };
 
@@ -459,8 +456,7 @@ static void threads_share_a_system_and_its_counters_add_up(void **state)
     }
 }
 
-/* ---- Memory that runs out -----------------------------------------------------------------------
- */
+/* ---- Memory that runs out ---- */
 
 /* Open, use and close everything; the first failure ends it, all that was opened is closed. */
 static firn_rc use_everything(enum io_backend backend)

@@ -242,8 +242,7 @@ static void an_interrupted_merged_request_is_repeated_whole(void **state)
     scripted_close(&scripted);
 }
 
-/* ---- Syncs --------------------------------------------------------------------------------------
- */
+/* ---- Syncs ---- */
 
 static void a_failed_sync_is_never_repeated(void **state)
 {
@@ -328,8 +327,7 @@ static void a_failed_directory_sync_is_never_repeated(void **state)
     scripted_close(&scripted);
 }
 
-/* ---- Requests that cannot be -------------------------------------------------------------------
- */
+/* ---- Requests that cannot be ---- */
 
 static void misaligned_direct_requests_say_what_is_needed(void **state)
 {
@@ -410,8 +408,7 @@ static void refused_direct_io_warns_once(void **state)
     scripted_close(&scripted);
 }
 
-/* ---- Allocation ---------------------------------------------------------------------------------
- */
+/* ---- Allocation ---- */
 
 static void where_nothing_can_be_allocated_zeros_are_written(void **state)
 {

@@ -326,8 +326,7 @@ static void interrupted_calls_are_made_again(void **state)
     assert_true(fault_hits(injector) >= 10);
 }
 
-/* ---- The lock -----------------------------------------------------------------------------------
- */
+/* ---- The lock ---- */
 
 static void a_directory_is_locked_once(void **state)
 {

@@ -43,8 +43,7 @@ static bool store_is_right(struct sim_disk *disk, enum toy_missing missing, uint
     return right;
 }
 
-/* ---- Power cuts ---------------------------------------------------------------------------------
- */
+/* ---- Power cuts ---- */
 
 /* Let the power go while the store recovers, now and then. */
 static void cut_recovery(struct sim_disk *disk, enum toy_missing missing, enum sim_cut cut,
@@ -132,8 +131,7 @@ static void a_store_without_one_of_its_syncs_does_not(void **state)
     }
 }
 
-/* ---- Failing I/O --------------------------------------------------------------------------------
- */
+/* ---- Failing I/O ---- */
 
 /* Fail the k-th operation; then look at the store, with and without a cut. @return operations hit
  */
@@ -220,8 +218,7 @@ static void a_lying_disk_is_caught(void **state)
     sim_disk_destroy(disk);
 }
 
-/* ---- Failing allocations ------------------------------------------------------------------------
- */
+/* ---- Failing allocations ---- */
 
 static void a_store_survives_the_failure_of_each_allocation(void **state)
 {

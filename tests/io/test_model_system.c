@@ -1,8 +1,7 @@
 /* A model around a system: bytes go where they would, time is the device's. */
 #include "io/model_world.h"
 
-/* ---- Time ---------------------------------------------------------------------------------------
- */
+/* ---- Time ---- */
 
 static void single_requests_take_the_devices_time(void **state)
 {
@@ -234,8 +233,7 @@ static void a_slow_system_below_is_waited_for(void **state)
     world_close(&world);
 }
 
-/* ---- Durability ---------------------------------------------------------------------------------
- */
+/* ---- Durability ---- */
 
 static void syncs_cost_time_and_are_not_passed_on(void **state)
 {
@@ -306,8 +304,7 @@ static void durable_writes_pay_for_a_flush(void **state)
     world_close(&world);
 }
 
-/* ---- Failures -----------------------------------------------------------------------------------
- */
+/* ---- Failures ---- */
 
 static void failures_below_come_through(void **state)
 {
@@ -375,8 +372,7 @@ static void without_memory_nothing_is_left_behind(void **state)
     assert_true(failures > 10);
 }
 
-/* ---- Random use ---------------------------------------------------------------------------------
- */
+/* ---- Random use ---- */
 
 enum { BLOCKS = 256, USERS = 4 };
 

@@ -26,8 +26,7 @@ struct world {
 
 static struct world world;
 
-/* ---- Operations, on the disk and in the oracle --------------------------------------------------
- */
+/* ---- Operations, on the disk and in the oracle ---- */
 
 static struct oracle_file *file_of(int name)
 {
@@ -129,8 +128,7 @@ static void do_sync(int name, enum io_sync_kind kind)
         oracle_sync(file_of(name));
 }
 
-/* ---- Operations through a queue ----------------------------------------------------------------
- */
+/* ---- Operations through a queue ---- */
 
 enum { BATCH = 4 };
 
@@ -194,8 +192,7 @@ static void do_batch(int name, unsigned reap_count, bool cut_then, enum sim_cut 
     ASSERT_OK(io_file_close(file));
 }
 
-/* ---- Judging ------------------------------------------------------------------------------------
- */
+/* ---- Judging ---- */
 
 static bool system_is_legal(struct io_system *system, enum sim_cut cut, bool adopt)
 {
@@ -249,8 +246,7 @@ static void world_close(void)
     sim_disk_destroy(world.disk);
 }
 
-/* ---- Random work --------------------------------------------------------------------------------
- */
+/* ---- Random work ---- */
 
 static unsigned draw(unsigned bound)
 {
@@ -381,8 +377,7 @@ static void a_withheld_sync_is_caught(void **state)
     }
 }
 
-/* ---- Fixed work ---------------------------------------------------------------------------------
- */
+/* ---- Fixed work ---- */
 
 /* Every kind of operation, in the patterns that engines use: preallocate, append, replace by
    rename, rotate, move to another directory. */

@@ -3,8 +3,7 @@
 
 #include <pthread.h>
 
-/* ---- As any file system ------------------------------------------------------------------------
- */
+/* ---- As any file system ---- */
 
 static void bytes_read_back_and_holes_are_zero(void **state)
 {
@@ -122,8 +121,7 @@ static void a_removed_file_lives_while_it_is_open(void **state)
     ASSERT_OK(io_file_close(file));
 }
 
-/* ---- Space -------------------------------------------------------------------------------------
- */
+/* ---- Space ---- */
 
 static void a_full_disk_refuses_and_takes_again(void **state)
 {
@@ -173,8 +171,7 @@ static void allocated_space_outlasts_a_cut_once_synced(void **state)
     ASSERT_OK(io_file_close(other));
 }
 
-/* ---- The cut itself ----------------------------------------------------------------------------
- */
+/* ---- The cut itself ---- */
 
 static void nothing_works_until_power_is_restored(void **state)
 {
@@ -313,8 +310,7 @@ static void only_powers_of_two_are_sectors(void **state)
                          FIRN_E_INVALID);
 }
 
-/* ---- Threads and memory ------------------------------------------------------------------------
- */
+/* ---- Threads and memory ---- */
 
 static void *hammer(void *number)
 {

@@ -1,7 +1,6 @@
 #include "io/sim_fixture.h"
 
-/* ---- What a cut leaves of a file ---------------------------------------------------------------
- */
+/* ---- What a cut leaves of a file ---- */
 
 static void synced_bytes_and_size_outlast_every_cut(void **state)
 {
@@ -238,8 +237,7 @@ static void too_many_unsynced_bytes_are_written_back(void **state)
     sim_disk_destroy(small);
 }
 
-/* ---- What a cut leaves of names ----------------------------------------------------------------
- */
+/* ---- What a cut leaves of names ---- */
 
 static void a_name_needs_its_directory_synced(void **state)
 {

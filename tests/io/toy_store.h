@@ -67,8 +67,7 @@ struct toy {
     struct toy_page pages[TOY_PAGES];
 };
 
-/* ---- Transactions ------------------------------------------------------------------------------
- */
+/* ---- Transactions ---- */
 
 static inline uint32_t toy_checksum(const void *item, size_t size_bytes)
 {
@@ -121,8 +120,7 @@ static inline bool toy_is_after(const struct toy *toy, uint64_t sequence)
     return true;
 }
 
-/* ---- Syncs, which a canary leaves out -----------------------------------------------------------
- */
+/* ---- Syncs, which a canary leaves out ---- */
 
 static inline firn_rc toy_sync(struct toy *toy, struct io_file *file, enum toy_missing point)
 {
@@ -134,8 +132,7 @@ static inline firn_rc toy_sync_directory(struct toy *toy, enum toy_missing point
     return toy->missing == point ? FIRN_OK : io_sync_directory(toy->system, "/");
 }
 
-/* ---- Checkpoint ---------------------------------------------------------------------------------
- */
+/* ---- Checkpoint ---- */
 
 /* Write the pages through the queue, reap, and only then sync. */
 static inline firn_rc toy_write_pages(struct toy *toy)
@@ -200,8 +197,7 @@ static inline firn_rc toy_checkpoint(struct toy *toy)
     return toy_switch_log(toy);
 }
 
-/* ---- Opening ------------------------------------------------------------------------------------
- */
+/* ---- Opening ---- */
 
 static inline firn_rc toy_create(struct toy *toy)
 {

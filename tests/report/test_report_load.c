@@ -26,8 +26,7 @@ static void assert_refused(const char *text, size_t size_bytes, const char *word
     report_close(report);
 }
 
-/* ---- Whole files ------------------------------------------------------------------------------
- */
+/* ---- Whole files ---- */
 
 static void what_is_no_result_is_refused_by_name_and_reason(void **state)
 {
@@ -100,8 +99,7 @@ static void a_file_given_twice_is_no_repeat(void **state)
     unlink(path);
 }
 
-/* ---- Members ----------------------------------------------------------------------------------
- */
+/* ---- Members ---- */
 
 static json_t *at(json_t *json, const char *path)
 {
@@ -234,8 +232,7 @@ static void optional_and_unknown_members_may_be_there_or_not(void **state)
     report_close(report);
 }
 
-/* ---- What is kept ------------------------------------------------------------------------------
- */
+/* ---- What is kept ---- */
 
 static void columns_and_rates_are_those_of_the_file(void **state)
 {

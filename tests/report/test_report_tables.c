@@ -4,8 +4,7 @@
 static const struct fixture_run fast = {.name = "fast", .rate = 2000, .spread = 0.1};
 static const struct fixture_run slow = {.name = "slow", .rate = 1000, .spread = 0.1};
 
-/* ---- One run ----------------------------------------------------------------------------------
- */
+/* ---- One run ---- */
 
 static void a_run_is_judged_by_its_intervals_after_the_warmup(void **state)
 {
@@ -77,8 +76,7 @@ static void the_share_of_each_kind_is_told(void **state)
     report_close(report);
 }
 
-/* ---- Repeats ----------------------------------------------------------------------------------
- */
+/* ---- Repeats ---- */
 
 static void like_runs_of_several_files_are_repeats(void **state)
 {
@@ -183,8 +181,7 @@ static void labels_are_unique_whatever_the_names(void **state)
     report_close(report);
 }
 
-/* ---- Ratios -----------------------------------------------------------------------------------
- */
+/* ---- Ratios ---- */
 
 static void a_ratio_has_an_interval_wider_than_either_part(void **state)
 {
@@ -266,8 +263,7 @@ static void no_baseline_is_chosen_where_more_than_one_setting_differs(void **sta
     report_close(report);
 }
 
-/* ---- Settings ---------------------------------------------------------------------------------
- */
+/* ---- Settings ---- */
 
 static const struct report_setting *setting_of(const struct report *report, const char *name)
 {
@@ -371,8 +367,7 @@ static void the_storage_counts_where_no_setting_explains_it(void **state)
     report_close(report);
 }
 
-/* ---- Densities --------------------------------------------------------------------------------
- */
+/* ---- Densities ---- */
 
 static double area(const struct report_density *density)
 {

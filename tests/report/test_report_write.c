@@ -9,8 +9,7 @@
 static const char hostile[] =
     "</script><script>alert(1)</script>\"'&<img src=x>\xe2\x80\xa8`rm`\n=x";
 
-/* ---- A stream into memory ---------------------------------------------------------------------
- */
+/* ---- A stream into memory ---- */
 
 struct output {
     FILE *stream;
@@ -46,8 +45,7 @@ static unsigned occurrences(const char *text, const char *words)
     return count;
 }
 
-/* ---- Escapings --------------------------------------------------------------------------------
- */
+/* ---- Escapings ---- */
 
 static void each_language_gets_its_escaping(void **state)
 {
@@ -115,8 +113,7 @@ static void slugs_are_safe_names_of_files(void **state)
     }
 }
 
-/* ---- Packed columns ----------------------------------------------------------------------------
- */
+/* ---- Packed columns ---- */
 
 /* Unpack as the page does: see data.js. */
 static unsigned unpack(const json_t *packed, double *values)
@@ -194,8 +191,7 @@ static void columns_of_any_size_of_number_can_be_packed(void **state)
     json_decref(packed);
 }
 
-/* ---- Tables -----------------------------------------------------------------------------------
- */
+/* ---- Tables ---- */
 
 static struct report *hostile_report(void)
 {
@@ -340,8 +336,7 @@ static void each_figure_stands_below_its_head(void **state)
     report_close(report);
 }
 
-/* ---- The page ---------------------------------------------------------------------------------
- */
+/* ---- The page ---- */
 
 static void the_page_holds_hostile_names_as_text_only(void **state)
 {
@@ -404,8 +399,7 @@ static void unlike_setups_are_warned_of_where_they_are_compared(void **state)
     }
 }
 
-/* ---- The script of the pictures ----------------------------------------------------------------
- */
+/* ---- The script of the pictures ---- */
 
 static void the_script_quotes_hostile_names(void **state)
 {
@@ -461,8 +455,7 @@ static void every_picture_has_a_name_of_its_own(void **state)
     report_close(report);
 }
 
-/* ---- Memory -----------------------------------------------------------------------------------
- */
+/* ---- Memory ---- */
 
 static firn_rc make_everything(const char *text, FILE *nowhere)
 {

@@ -7,7 +7,7 @@ Dygraph.PLUGINS = [Dygraph.Plugins.Axes, Dygraph.Plugins.Grid];
 
 const Y_LABEL_WIDTH = 58;
 
-/* ---- Small tools ------------------------------------------------------------------------------ */
+/* ---- Small tools ---- */
 
 function element(tag, className, text) {
   const made = document.createElement(tag);
@@ -44,7 +44,7 @@ const COLOUR_COUNT = 8;
 const slotColour = (slot) => `run-${slot % COLOUR_COUNT}`;
 const slotDash = (slot) => DASHES[Math.floor(slot / COLOUR_COUNT) % DASHES.length];
 
-/* ---- Axes ------------------------------------------------------------------------------------- */
+/* ---- Axes ---- */
 
 function ticksOf(values, format) {
   return values.map((v) => ({ v, label: format(v) }));
@@ -84,7 +84,7 @@ function linearTicks(from, to, pixels, room, format) {
   return ticksOf(values, format);
 }
 
-/* ---- Painting under the lines ------------------------------------------------------------------- */
+/* ---- Painting under the lines ---- */
 
 function hatch(context, colour) {
   const tile = document.createElement("canvas");
@@ -152,7 +152,7 @@ function paintBands(event) {
   context.globalAlpha = 1;
 }
 
-/* ---- The time window all time charts share, and what is to be drawn ----------------------------- */
+/* ---- The time window all time charts share, and what is to be drawn ---- */
 
 const charts = new Set();
 const pending = new Set();
@@ -204,7 +204,7 @@ function setTimeWindow(window) {
   for (const chart of charts) if (chart.spec?.isTime) drawSoon(chart);
 }
 
-/* ---- The chart ---------------------------------------------------------------------------------- */
+/* ---- The chart ---- */
 
 /*
  * spec:

@@ -27,7 +27,7 @@ function showFirstRows() {
 const shownRuns = () => runs.filter((run) => slots.has(run.row) && run.intervals > 0)
   .sort((a, b) => a.row - b.row);
 
-/* ---- Comparison ------------------------------------------------------------------------------- */
+/* ---- Comparison ---- */
 
 function rateSeries(run, column) {
   return { label: run.label, colour: rowColour(run.row), dash: rowDash(run.row),
@@ -228,7 +228,7 @@ function makeChips() {
   });
 }
 
-/* ---- Groups: runs that differ in one number ------------------------------------------------------ */
+/* ---- Groups: runs that differ in one number ---- */
 
 /* name -> { axis, curves: one a file, of rows in ascending order } */
 function collectGroups() {

@@ -130,7 +130,7 @@ class Run {
 
 const runs = report.members.map((properties, number) => new Run(properties, number));
 
-/* ---- Numbers as people read them ------------------------------------------------------------ */
+/* ---- Numbers as people read them ---- */
 
 function threeDigits(value) {
   if (value === 0) return "0";
@@ -165,7 +165,7 @@ function formatTime(seconds, step) {
   return minutes === 0 ? `${hours} h` : `${hours}:${pad(minutes)} h`;
 }
 
-/* ---- Sampling for the screen ---------------------------------------------------------------- */
+/* ---- Sampling for the screen ---- */
 
 /* The first index whose time is not before t. */
 function firstIndex(times, t) {

@@ -1,6 +1,6 @@
 /* page.js -- what the page's controls do, and the start. */
 
-/* ---- The summary table ------------------------------------------------------------------------ */
+/* ---- The summary table ---- */
 
 const table = document.getElementById("summary-table");
 
@@ -32,7 +32,7 @@ function makeSortable() {
   });
 }
 
-/* ---- The baseline -------------------------------------------------------------------------------- */
+/* ---- The baseline ---- */
 
 /* The row that a row is compared with: "row:N", "file:N" (its namesake there) or "none". */
 function baselineOf(number, choice) {
@@ -97,7 +97,7 @@ function makeBaseline() {
   document.getElementById("baseline-controls").hidden = false;
 }
 
-/* ---- Theme and print ------------------------------------------------------------------------------ */
+/* ---- Theme and print ---- */
 
 const THEMES = ["system", "light", "dark"];
 
