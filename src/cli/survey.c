@@ -212,7 +212,7 @@ static int run(struct survey *survey, int argc, char **argv)
         announce(survey);
         rc = survey_measure(survey);
     }
-    if (rc == FIRN_E_STOPPED) {
+    if (rc == FIRN_E_STOPPED && atomic_load(survey->stop)) {
         fprintf(stderr, "firn survey: interrupted after %u of %u measurements\n", survey->done,
                 survey->count);
         status = COMMAND_FAILED;

@@ -67,6 +67,21 @@ check "it reports what it has" grep -q 'append 4 KiB' "$scratch/stopped"
 check "it writes the report" test -f "$scratch/long/report.html"
 check "it removes its files" no_test_files "$scratch/long"
 
+# A failure midway: a file vanishes.
+$FIRN survey --size=16M --time=40 --pictures=off "$scratch/hurt" > "$scratch/hurt.out" 2> "$scratch/hurt.err" &
+hurt=$!
+for _ in $(seq 600); do
+    [ -f "$scratch/hurt/survey.json" ] && break
+    sleep 0.1
+done
+rm "$scratch/hurt/firn-survey-data/test_file.7"
+wait "$hurt"
+check "a failed survey exits with 1" test $? = 1
+check "it says why" grep -q 'firn survey: .*firn-survey-data' "$scratch/hurt.err"
+check "it reports what it had" grep -q 'append 4 KiB' "$scratch/hurt.out"
+check "it writes the report too" test -f "$scratch/hurt/report.html"
+check "it removes its files too" no_test_files "$scratch/hurt"
+
 # Bad input: nothing is touched.
 touch "$scratch/file"
 check_fails 2 'there is no option --sise; did you mean --size' "an unknown option" $FIRN survey --sise=1G "$scratch/bad"
