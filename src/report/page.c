@@ -152,7 +152,7 @@ static void put_findings(FILE *out, const struct report *report, const struct re
     fputs("<dl class=\"findings\">\n", out);
     for (unsigned i = 0; i < file->finding_count; i++) {
         const struct report_finding *finding = &file->findings[i];
-        fprintf(out, "<dt%s>", finding->warns ? " class=\"warns\"" : "");
+        fputs("<dt>", out);
         report_put_html(out, finding->topic);
         fputs(finding->warns ? " <span class=\"tag slowdown\">note</span></dt><dd>" : "</dt><dd>",
               out);

@@ -114,7 +114,10 @@ drawn='Number(document.documentElement.dataset.charts)'
 # 4 of all runs, 4 of the groups; runs are closed, opening them draws theirs: 9 or 11 each.
 check "all charts of a sweep are drawn" page_says made/sweep.report/report.html \
     "$drawn" 8 'document.querySelector("#open-all").click()' null "$drawn > 80" true \
-    '[...charts].filter((chart) => !chart.graph).length' 0
+    '[...charts].filter((chart) => !chart.graph).length' 0 \
+    'document.querySelector("#close-all").click(); setTimeWindow([1, 5])' null \
+    'document.querySelector("#open-all").click()' null \
+    '[...charts].filter((chart) => chart.spec.isTime && chart.graph.xAxisRange().join() !== "1,5").length' 0
 
 check "hostile names stay text" page_says odd/report.html \
     'document.images.length' 0 \

@@ -368,6 +368,7 @@ class Chart {
   }
 
   draw() {
+    if (this.plot.offsetParent === null) return; /* in a closed run: drawn when that is opened */
     if (!this.spec) this.build();
     let rows = this.rows();
     const yRange = this.yRange(rows);

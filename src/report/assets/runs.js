@@ -148,7 +148,9 @@ function processorSpec(run) {
   };
 }
 
-function drawRun(details) {
+/* Makes the charts of a run when it is first opened; what they missed while it was closed is drawn. */
+function openRun(details) {
+  for (const chart of charts) if (details.contains(chart.figure)) drawSoon(chart);
   const run = runs[details.dataset.run];
   const parent = details.querySelector(".figures");
   if (parent.children.length > 0 || run.intervals === 0) return;
@@ -173,8 +175,8 @@ function drawRun(details) {
 function makeRuns() {
   const all = [...document.querySelectorAll("details.run")];
   for (const details of all) {
-    details.addEventListener("toggle", () => details.open && drawRun(details));
-    if (details.open) drawRun(details);
+    details.addEventListener("toggle", () => details.open && openRun(details));
+    if (details.open) openRun(details);
   }
   document.getElementById("run-controls").hidden = false;
   document.getElementById("open-all").addEventListener("click", () => all.forEach((one) => {
