@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "repeat.h"
+
 enum { THREADS = 8 };
 
 static struct clock *virtual_clock(void)
@@ -19,14 +21,6 @@ static struct clock *virtual_clock(void)
     struct clock *clock = NULL;
     assert_int_equal(clock_open_virtual(&clock), FIRN_OK);
     return clock;
-}
-
-static uint64_t test_seed(void)
-{
-    const char *text = getenv("FIRN_TEST_SEED");
-    uint64_t seed = text != NULL ? strtoull(text, NULL, 10) : 1;
-    print_message("FIRN_TEST_SEED=%llu\n", (unsigned long long)seed);
-    return seed;
 }
 
 /* ---- Kinds of clocks ---- */
@@ -146,7 +140,7 @@ static void threads_wake_in_order_at_their_deadlines(void **state)
     struct clock *clock = virtual_clock();
     struct sleeper sleepers[THREADS];
     _Atomic uint64_t latest_ns = 0;
-    uint64_t seed = test_seed();
+    uint64_t seed = test_seed(1);
     uint64_t last_ns = 0;
     for (unsigned i = 0; i < THREADS; i++)
         clock_join(clock);
@@ -275,7 +269,7 @@ static void joining_and_leaving_loses_no_wakeup(void **state)
     (void)state;
     struct clock *clock = virtual_clock();
     struct sleeper sleepers[THREADS];
-    uint64_t seed = test_seed();
+    uint64_t seed = test_seed(1);
     for (unsigned i = 0; i < THREADS; i++)
         clock_join(clock);
     for (unsigned i = 0; i < THREADS; i++) {

@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "repeat.h"
+
 enum { DRAWS = 200000 };
 
 static uint64_t seed;
@@ -204,9 +206,7 @@ static void parameters_out_of_range_are_refused(void **state)
 
 int main(void)
 {
-    const char *given = getenv("FIRN_TEST_SEED");
-    seed = given != NULL ? strtoull(given, NULL, 10) : 1;
-    printf("# FIRN_TEST_SEED=%llu\n", (unsigned long long)seed);
+    seed = test_seed(1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(uniform_draws_every_value_alike),
         cmocka_unit_test(gaussian_has_the_mean_and_variance_of_its_sum),

@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include "repeat.h"
+
 static struct host_text as_text(const char *text)
 {
     return (struct host_text){text, strlen(text)};
@@ -270,9 +272,7 @@ static void values_and_bracketed_words_are_found(void **state)
 static void damaged_texts_do_no_harm(void **state)
 {
     (void)state;
-    const char *seed_text = getenv("FIRN_TEST_SEED");
-    uint64_t seed = seed_text != NULL ? strtoull(seed_text, NULL, 10) : 1;
-    print_message("seed %llu\n", (unsigned long long)seed);
+    uint64_t seed = test_seed(1);
     static const char *const samples[] = {DISKSTATS, MOUNTINFO, "cpu  100 10 50 800 20 3 4 5\n",
                                           "a [b] c\nmodel name : x\n"};
     static const char junk[] = " \n\t\\0123456789[]-:/\"\xff";

@@ -9,18 +9,14 @@
 
 #include <cmocka.h>
 
+#include "repeat.h"
+
 static const double INTERVALS_S[] = {0.1, 1, 10};
 
 static void assert_close(double value, double expected, double error)
 {
     if (!(fabs(value - expected) <= error))
         fail_msg("%g is not within %g of %g", value, error, expected);
-}
-
-static uint64_t test_seed(void)
-{
-    const char *text = getenv("FIRN_TEST_SEED");
-    return text != NULL ? strtoull(text, NULL, 10) : 1;
 }
 
 static struct judgement judge_plan(const struct run_plan *plan, uint64_t seed)
@@ -107,14 +103,14 @@ static void the_gaps_of_slow_devices_are_no_stalls(void **state)
     static const double rates[] = {0.5, 2, 5, 15, 50, 200};
     for (unsigned i = 0; i < 6; i++) {
         double mean_s = 1 / rates[i];
-        struct made_run run = run_make_from_gaps(600, 1, gap_disk, &mean_s, NULL, test_seed());
+        struct made_run run = run_make_from_gaps(600, 1, gap_disk, &mean_s, NULL, test_seed(1));
         struct judgement judgement;
         run_judge(&run, &judgement);
         assert_int_equal(judgement.stalls.events, 0);
         judge_free(&judgement);
         run_free(&run);
     }
-    struct made_run run = run_make_from_gaps(600, 1, gap_bursts, NULL, NULL, test_seed());
+    struct made_run run = run_make_from_gaps(600, 1, gap_bursts, NULL, NULL, test_seed(1));
     struct judgement judgement;
     run_judge(&run, &judgement);
     assert_int_equal(judgement.stalls.events, 0);
@@ -129,7 +125,7 @@ static void slow_devices_that_stall_are_told_from_slow_devices(void **state)
     static const double rates[] = {2, 15, 200};
     for (unsigned i = 0; i < 3; i++) {
         double mean_s = 1 / rates[i];
-        struct made_run run = run_make_from_gaps(120, 1, gap_disk, &mean_s, &stalls, test_seed());
+        struct made_run run = run_make_from_gaps(120, 1, gap_disk, &mean_s, &stalls, test_seed(1));
         struct judgement judgement;
         run_judge(&run, &judgement);
         assert_int_equal(judgement.stalls.events, 12);
@@ -139,7 +135,7 @@ static void slow_devices_that_stall_are_told_from_slow_devices(void **state)
         judge_free(&judgement);
         run_free(&run);
     }
-    struct made_run run = run_make_from_gaps(120, 1, gap_bursts, NULL, &stalls, test_seed());
+    struct made_run run = run_make_from_gaps(120, 1, gap_bursts, NULL, &stalls, test_seed(1));
     struct judgement judgement;
     run_judge(&run, &judgement);
     assert_int_equal(judgement.stalls.events, 12);

@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "repeat.h"
+
 /* A virtual clock that the test moves: it is its only participant. */
 static struct clock *the_clock;
 static struct meter *meter;
@@ -281,9 +283,7 @@ static uint64_t longest_gap(const uint64_t *times, unsigned count, uint64_t end_
 static void random_completions_give_the_gaps_between_them(void **state)
 {
     (void)state;
-    const char *seed_text = getenv("FIRN_TEST_SEED");
-    uint64_t seed = seed_text != NULL ? strtoull(seed_text, NULL, 10) : 11;
-    print_message("seed %llu\n", (unsigned long long)seed);
+    uint64_t seed = test_seed(11);
     struct rng rng;
     rng_init(&rng, seed);
     enum { TICKS = 40, TIMES_MAX = 100000 };

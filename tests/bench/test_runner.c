@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include "repeat.h"
+
 /* A workload whose operations only take time on the run's clock. */
 struct service {
     struct clock *clock;
@@ -232,13 +234,10 @@ static void poisson_arrivals_vary_as_much_as_their_mean(void **state)
 {
     (void)state;
     enum { RATE = 200, SECONDS = 150 };
-    const char *given = getenv("FIRN_TEST_SEED");
     struct service service = make_service(1000);
     struct runner_outcome outcome;
-    struct runner_options options = {.threads = 2,
-                                     .time_ns = SECONDS * NS_PER_S,
-                                     .rate_per_s = RATE,
-                                     .seed = given != NULL ? strtoull(given, NULL, 10) : 1};
+    struct runner_options options = {
+        .threads = 2, .time_ns = SECONDS * NS_PER_S, .rate_per_s = RATE, .seed = test_seed(1)};
     assert_int_equal(run(&service, options, &outcome), FIRN_OK);
     double mean = (double)operations(&outcome) / SECONDS;
     double variance = 0;

@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "repeat.h"
+
 static void assert_close(double value, double expected)
 {
     if (!(fabs(value - expected) <= 1e-9 * (1 + fabs(expected))))
@@ -49,9 +51,7 @@ static void quantiles_are_linear_between_neighbours(void **state)
 static void selecting_gives_what_sorting_gives(void **state)
 {
     (void)state;
-    const char *seed_text = getenv("FIRN_TEST_SEED");
-    uint64_t seed = seed_text != NULL ? strtoull(seed_text, NULL, 10) : 1;
-    print_message("seed %llu\n", (unsigned long long)seed);
+    uint64_t seed = test_seed(1);
     enum { COUNT_MAX = 300 };
     struct rng rng;
     rng_init(&rng, seed);

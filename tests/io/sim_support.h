@@ -19,13 +19,6 @@ static inline const char *cut_name(enum sim_cut cut)
     return names[cut];
 }
 
-/** @return how often to repeat random work: `usual`, or FIRN_TEST_RUNS times that at night. */
-static inline unsigned test_runs(unsigned usual)
-{
-    const char *text = getenv("FIRN_TEST_RUNS");
-    return text != NULL ? usual * (unsigned)strtoul(text, NULL, 10) : usual;
-}
-
 /** Make a disk of 512-byte sectors without a limit. */
 static inline struct sim_disk *disk_make(void)
 {

@@ -16,6 +16,8 @@
 
 #include <cmocka.h>
 
+#include "repeat.h"
+
 /* The backends that move bytes; each must pass every test of behaviour. */
 static const enum io_backend moving_backends[] = {IO_BACKEND_URING, IO_BACKEND_LIBAIO,
                                                   IO_BACKEND_THREADS};
@@ -35,15 +37,6 @@ static inline void check_ok(firn_rc rc, const char *file, int line)
             print_error("the error text is: %s\n", firn_error_text());                             \
         assert_non_null(strstr(firn_error_text(), text));                                          \
     } while (0)
-
-/** @return the seed of this run, printed so that a failure can be repeated. */
-static inline uint64_t test_seed(void)
-{
-    const char *text = getenv("FIRN_TEST_SEED");
-    uint64_t seed = text != NULL ? strtoul(text, NULL, 10) : (unsigned long)getpid();
-    print_message("# FIRN_TEST_SEED=%llu\n", (unsigned long long)seed);
-    return seed;
-}
 
 /** Make an empty directory; in a failed test it stays, to be looked at. */
 static inline const char *scratch_make(void)

@@ -230,7 +230,7 @@ static const uint32_t merges[] = {0, 32 << 10, 1 << 20};
 static void random_batches_match_the_model(void **state)
 {
     (void)state;
-    uint64_t seed = test_seed();
+    uint64_t seed = test_seed((uint64_t)getpid());
     const char *directory = scratch_make();
     for (unsigned b = 0; b < 3; b++)
         for (unsigned d = 0; d < 4; d++)
@@ -246,7 +246,7 @@ static void random_batches_match_the_model(void **state)
 static void short_slow_and_interrupted_requests_change_nothing(void **state)
 {
     (void)state;
-    uint64_t seed = test_seed() + 1000;
+    uint64_t seed = test_seed((uint64_t)getpid()) + 1000;
     const char *directory = scratch_make();
     for (unsigned b = 0; b < 3; b++)
         for (unsigned d = 0; d < 4; d++) {
@@ -262,7 +262,7 @@ static void short_slow_and_interrupted_requests_change_nothing(void **state)
 static void a_simulated_disk_is_as_good(void **state)
 {
     (void)state;
-    uint64_t seed = test_seed() + 2000;
+    uint64_t seed = test_seed((uint64_t)getpid()) + 2000;
     for (unsigned d = 0; d < 4; d++) {
         static const struct sim_disk_options options = {.sector_bytes = 512};
         struct io_system *system;

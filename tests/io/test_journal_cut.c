@@ -115,7 +115,7 @@ static void a_journalled_store_survives_every_cut(void **state)
 {
     (void)state;
     unsigned cuts = 0;
-    uint64_t seed = test_seed();
+    uint64_t seed = test_seed((uint64_t)getpid());
     assert_true(survives_everywhere(TOY_COMPLETE, test_runs(5), seed, &cuts));
     print_message("# %u cuts\n", cuts);
     assert_true(cuts > 500);
@@ -189,7 +189,7 @@ static void a_store_does_not_see_interrupted_and_short_requests(void **state)
     struct io_system *system = disk_open(disk, 1);
     struct fault_injector *faults;
     uint64_t acknowledged = 0;
-    ASSERT_OK(fault_attach(system, test_seed(), &faults));
+    ASSERT_OK(fault_attach(system, test_seed((uint64_t)getpid()), &faults));
     fault_set_plans(faults, plans, 2);
     ASSERT_OK(work(system, TOY_COMPLETE, &acknowledged));
     assert_true(fault_hits(faults) > 20);

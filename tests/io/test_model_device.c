@@ -1,5 +1,6 @@
 #include "base/memory.h"
 #include "io/model_helper.h"
+#include "repeat.h"
 
 /* Small, so that caches fill, sweeps wrap and stripes are crossed all the time. */
 static const char *const small_models[] = {
@@ -87,20 +88,11 @@ static void abuse(const char *text, uint64_t seed, unsigned rounds)
     model_device_close(device);
 }
 
-static uint64_t test_seed(void)
-{
-    const char *text = getenv("FIRN_TEST_SEED");
-    uint64_t seed = text != NULL ? strtoull(text, NULL, 10) : 1;
-    print_message("FIRN_TEST_SEED=%llu\n", (unsigned long long)seed);
-    return seed;
-}
-
 static void every_request_comes_back_once(void **state)
 {
     (void)state;
-    const char *effort = getenv("FIRN_TEST_EFFORT");
-    unsigned rounds = effort != NULL && strcmp(effort, "full") == 0 ? 100000 : 3000;
-    uint64_t seed = test_seed();
+    unsigned rounds = test_runs(3000);
+    uint64_t seed = test_seed(1);
     for (unsigned i = 0; i < ARRAY_COUNT(small_models); i++)
         abuse(small_models[i], seed + i, rounds);
 }

@@ -496,7 +496,7 @@ static void many_users(struct io_system *system, struct clock *clock, const char
 static void bytes_arrive_whatever_the_time(void **state)
 {
     (void)state;
-    uint64_t seed = test_seed();
+    uint64_t seed = test_seed((uint64_t)getpid());
     for (unsigned b = 0; b < 3; b++)
         for (unsigned kind = 0; kind < 2; kind++) {
             struct io_system *system = NULL;

@@ -354,7 +354,7 @@ static bool random_work_is_legal(uint64_t seed, enum canary canary)
 static void random_work_survives_every_cut(void **state)
 {
     (void)state;
-    uint64_t seed = test_seed();
+    uint64_t seed = test_seed((uint64_t)getpid());
     unsigned runs = test_runs(200);
     for (unsigned i = 0; i < runs; i++) {
         if (!random_work_is_legal(seed + i, CANARY_NONE)) {
