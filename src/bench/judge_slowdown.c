@@ -7,11 +7,14 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     SHUFFLES = 200,
     PASSES_MAX = 4,
-    LENGTH_MIN = 2, /* bins in a slowdown */
+    LENGTH_MIN = 2,       /* bins in a slowdown */
+    REGULAR_MIN = 5,      /* single bins that come regularly enough are slowdowns too */
+    REGULAR_BINS_MIN = 5, /* from one to the next */
 };
 
 #define SHARE_MAX       0.80 /* of the baseline, in a slowdown */
@@ -40,6 +43,7 @@ struct open_segment {
 /* The search for slowdowns. Arrays have as many elements as there are bins. */
 struct search {
     struct judge_bins bins;
+    unsigned length_min;       /* bins in a segment that counts */
     unsigned *order;           /* in which bins are looked at */
     struct open_segment *open; /* while segments are found */
     struct segment *found, *shuffled;
@@ -100,12 +104,11 @@ static double segment_share(const struct judge_bins *bins, const unsigned *order
     return usual > 0 ? operations / usual : 1;
 }
 
-static bool segment_counts(const struct judge_bins *bins, const unsigned *order,
-                           const struct segment *segment, bool mirror)
+static bool segment_counts(const struct search *search, const struct segment *segment, bool mirror)
 {
-    if (segment->end - segment->first < LENGTH_MIN)
+    if (segment->end - segment->first < search->length_min)
         return false;
-    double share = segment_share(bins, order, segment);
+    double share = segment_share(&search->bins, search->order, segment);
     return mirror ? share >= 1 / SHARE_MAX : share <= SHARE_MAX;
 }
 
@@ -141,7 +144,7 @@ static unsigned segments_find(struct search *search, unsigned count, bool mirror
     unsigned found = 0;
     for (unsigned i = 0; i < depth; i++) {
         struct segment segment = {open[i].first, open[i].end, open[i].up_to - open[i].before};
-        if (segment_counts(bins, search->order, &segment, mirror))
+        if (segment_counts(search, &segment, mirror))
             segments[found++] = segment;
     }
     return found;
@@ -308,6 +311,95 @@ static void search_run(struct search *search)
     judge_bins_compare(&search->bins);
 }
 
+static int compare_firsts(const void *left, const void *right)
+{
+    unsigned a = ((const struct segment *)left)->first;
+    unsigned b = ((const struct segment *)right)->first;
+    return (a > b) - (a < b);
+}
+
+/* Do segments, in their order, follow each other at equal distances, give or take a bin? */
+static bool is_regular(const struct segment *segments, unsigned count, double *scratch)
+{
+    if (count < REGULAR_MIN)
+        return false;
+    for (unsigned i = 0; i + 1 < count; i++)
+        scratch[i] = segments[i + 1].first - segments[i].first;
+    double usual = stats_quantile(scratch, count - 1, 0.5);
+    if (usual < REGULAR_BINS_MIN)
+        return false;
+    for (unsigned i = 0; i + 1 < count; i++)
+        if (fabs(scratch[i] - usual) > 1)
+            return false;
+    return true;
+}
+
+/* A slowdown of no more than a bin looks like an outlier. But outliers come at random: low bins
+   that keep to a beat, together with the slowdowns accepted already, are slowdowns. */
+static void accept_regular(struct search *search)
+{
+    search->length_min = 1;
+    unsigned found = segments_find(search, search->bins.count, false, search->found);
+    unsigned count = search->accepted_count;
+    for (unsigned i = 0; i < found; i++)
+        if (beyond_noise(&search->bins, &search->found[i]))
+            search->accepted[count++] = search->found[i];
+    /* Sorted apart, since the accepted ones stay when the others do not. */
+    struct segment *all = search->shuffled;
+    memcpy(all, search->accepted, count * sizeof(*all));
+    qsort(all, count, sizeof(*all), compare_firsts);
+    if (!is_regular(all, count, search->bins.scratch))
+        return;
+    for (unsigned i = search->accepted_count; i < count; i++)
+        for (unsigned b = search->accepted[i].first; b < search->accepted[i].end; b++)
+            search->bins.taken[b] = true;
+    search->accepted_count = count;
+    judge_bins_compare(&search->bins);
+}
+
+/* The time of a bin at an edge that belongs to a slowdown: as much as its rate lies between the
+   usual one and the slowdown's. */
+static uint64_t edge_time_ns(const struct judge_bins *bins, unsigned bin, double share)
+{
+    double part = (1 - bins->share[bin]) / fmax(1 - share, 0.1);
+    double length_ns = (double)(bins->end_ns[bin] - bins->start_ns[bin]);
+    return (uint64_t)(fmax(0, fmin(1, part)) * length_ns);
+}
+
+/* The rate of a slowdown: its first and last bin are slow in part, as a rule, so that of the bins
+   between; of one or two bins the lowest. */
+static double slowdown_share(const struct judge_bins *bins, const struct segment *segment)
+{
+    struct segment inner = {segment->first + 1, segment->end - 1, 0};
+    if (segment->end - segment->first > 2)
+        return segment_share(bins, NULL, &inner);
+    return fmin(bins->share[segment->first], bins->share[segment->end - 1]);
+}
+
+/* How far the rates at the edges, and in the bins beside them, lie below the usual tells how much
+   of each belongs to the slowdown. */
+static struct judge_event slowdown_of(const struct judge_bins *bins, const struct segment *segment)
+{
+    unsigned first = segment->first;
+    unsigned last = segment->end - 1;
+    double share = slowdown_share(bins, segment);
+    uint64_t start_ns = bins->start_ns[first];
+    uint64_t end_ns = bins->end_ns[last];
+    if (first != last && share < SHARE_MAX) {
+        start_ns = bins->end_ns[first] - edge_time_ns(bins, first, share);
+        end_ns = bins->start_ns[last] + edge_time_ns(bins, last, share);
+    }
+    if (first > 0 && bins->share[first - 1] < SHARE_TOUCHED && bins->end_ns[first - 1] == start_ns)
+        start_ns -= edge_time_ns(bins, first - 1, share);
+    if (last + 1 < bins->count && bins->share[last + 1] < SHARE_TOUCHED &&
+        bins->start_ns[last + 1] == end_ns)
+        end_ns += edge_time_ns(bins, last + 1, share);
+    return (struct judge_event){.kind = JUDGE_SLOWDOWN,
+                                .start_ns = start_ns,
+                                .length_ns = end_ns - start_ns,
+                                .rate_share = share};
+}
+
 static double segments_time(const struct judge_bins *bins, const struct segment *segments,
                             unsigned count)
 {
@@ -336,56 +428,11 @@ static bool is_usual(struct search *search)
 {
     const struct judge_bins *bins = &search->bins;
     double run_ns = (double)(bins->end_ns[bins->count - 1] - bins->start_ns[0]);
-    double slow_ns = segments_time(bins, search->accepted, search->accepted_count);
+    double slow_ns = 0;
+    for (unsigned i = 0; i < search->accepted_count; i++)
+        slow_ns += (double)slowdown_of(bins, &search->accepted[i]).length_ns;
     return slow_ns + time_as_clear(search, false) > LOW_TIME_MAX * run_ns ||
            time_as_clear(search, true) > MIRROR_TIME_MAX * slow_ns;
-}
-
-/* The time of a bin at an edge that belongs to a slowdown: as much as its rate lies between the
-   usual one and the slowdown's. */
-static uint64_t edge_time_ns(const struct judge_bins *bins, unsigned bin, double share)
-{
-    double part = (1 - bins->share[bin]) / (1 - share);
-    double length_ns = (double)(bins->end_ns[bin] - bins->start_ns[bin]);
-    return (uint64_t)(fmax(0, fmin(1, part)) * length_ns);
-}
-
-/* The bins at a slowdown's edges, and those beside them, are slow in part, as a rule. So its rate
-   is that of the bins between, when there are any, and tells how much of the others belongs to it.
- */
-static struct judge_event slowdown_of(const struct judge_bins *bins, const struct segment *segment)
-{
-    unsigned first = segment->first;
-    unsigned last = segment->end - 1;
-    struct segment inner = *segment;
-    uint64_t start_ns = bins->start_ns[first];
-    uint64_t end_ns = bins->end_ns[last];
-    if (last - first >= 2) {
-        inner.first++;
-        inner.end--;
-    }
-    double share = segment_share(bins, NULL, &inner);
-    if (inner.first != first && share < SHARE_MAX) {
-        start_ns = bins->end_ns[first] - edge_time_ns(bins, first, share);
-        end_ns = bins->start_ns[last] + edge_time_ns(bins, last, share);
-        if (first > 0 && bins->share[first - 1] < SHARE_TOUCHED &&
-            bins->end_ns[first - 1] == start_ns)
-            start_ns -= edge_time_ns(bins, first - 1, share);
-        if (last + 1 < bins->count && bins->share[last + 1] < SHARE_TOUCHED &&
-            bins->start_ns[last + 1] == end_ns)
-            end_ns += edge_time_ns(bins, last + 1, share);
-    }
-    return (struct judge_event){.kind = JUDGE_SLOWDOWN,
-                                .start_ns = start_ns,
-                                .length_ns = end_ns - start_ns,
-                                .rate_share = share};
-}
-
-static int compare_firsts(const void *left, const void *right)
-{
-    unsigned a = ((const struct segment *)left)->first;
-    unsigned b = ((const struct segment *)right)->first;
-    return (a > b) - (a < b);
 }
 
 static firn_rc give_slowdowns(struct search *search, struct judge_events *slowdowns)
@@ -413,7 +460,9 @@ firn_rc judge_find_slowdowns(const struct judge_activity *activity, unsigned cou
         goto done;
     FIRN_TRY_GOTO(search_alloc(&search), done);
     order_identity(&search);
+    search.length_min = LENGTH_MIN;
     search_run(&search);
+    accept_regular(&search);
     if (search.accepted_count != 0 && !is_usual(&search))
         rc = give_slowdowns(&search, slowdowns);
 

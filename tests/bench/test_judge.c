@@ -213,6 +213,42 @@ static void ten_seconds_at_60_percent_in_a_minute_are_slowdowns(void **state)
     }
 }
 
+static void slowdowns_as_long_as_the_interval_are_known_by_their_beat(void **state)
+{
+    (void)state;
+    for (unsigned aligned = 0; aligned <= 1; aligned++) {
+        struct run_plan plan = {.run_s = 1200,
+                                .interval_s = 10,
+                                .rate = 5000,
+                                .variation = 0.02,
+                                .slow = {60, 10, aligned ? 40 : 43},
+                                .slow_share = 0.4};
+        struct judgement judgement = judge_plan(&plan, 1);
+        assert_int_equal(judgement.slowdowns.events, 20);
+        assert_true(judgement.slowdowns.found);
+        assert_close((double)judgement.slowdowns.period_ns / 1e9, 60, 0.1);
+        judge_free(&judgement);
+    }
+    /* The same number of low intervals, anywhere. */
+    unsigned wrong = 0;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        struct run_plan plan = {.run_s = 1200, .interval_s = 10, .rate = 5000, .variation = 0.02};
+        struct made_run run = run_make(&plan, seed);
+        struct rng rng;
+        rng_init(&rng, seed);
+        for (unsigned i = 0; i < run.count; i++)
+            if (rng_below(&rng, 12) == 0)
+                run.samples[i].operations *= 0.4;
+        struct judgement judgement;
+        run_judge(&run, &judgement);
+        wrong += judgement.slowdowns.events != 0;
+        judge_free(&judgement);
+        run_free(&run);
+    }
+    if (wrong > 200 / 50)
+        fail_msg("%u of 200 runs with low intervals at random have slowdowns", wrong);
+}
+
 static void stalls_and_slowdowns_in_one_run_are_told_apart(void **state)
 {
     (void)state;
@@ -615,6 +651,7 @@ int main(void)
         cmocka_unit_test(random_arrivals_are_hardly_ever_stalls),
         cmocka_unit_test(a_few_completions_between_silences_do_not_part_a_stall),
         cmocka_unit_test(ten_seconds_at_60_percent_in_a_minute_are_slowdowns),
+        cmocka_unit_test(slowdowns_as_long_as_the_interval_are_known_by_their_beat),
         cmocka_unit_test(stalls_and_slowdowns_in_one_run_are_told_apart),
         cmocka_unit_test(a_drop_every_twenty_minutes_is_found_in_hours),
         cmocka_unit_test(one_slowdown_is_found_wherever_it_lies),
