@@ -22,7 +22,7 @@ check "37 measurements have names of their own" test "$(names "$scratch/disk/sur
 check "the report is there" grep -q '<html' "$scratch/disk/report.html"
 check "the test files are gone" no_test_files "$scratch/disk"
 
-# --json, -o and --keep; a kept survey's files serve the next one.
+# --json, -o and --keep; a kept survey's files serve the next one, under whichever name.
 check "--json prints the result" sh -c "$FIRN survey $small --json --keep -o $scratch/out $scratch/kept > $scratch/json"
 check "it is the result that was written" python3 - "$scratch/json" "$scratch/out/survey.json" << 'EOF'
 import json, sys
@@ -32,11 +32,12 @@ for r in a["runs"]:
     assert r["modelled"] is None and r["summary"]["time_s"] > 0
 EOF
 check "--keep leaves the files" test -f "$scratch/kept/firn-survey-data/test_file.7"
-check "a survey of kept files" sh -c "$FIRN survey $small $scratch/kept > $scratch/again"
+check "fileio --preset=survey is a survey, here of kept files" sh -c "$FIRN fileio --preset=survey --file-total-size=16M --max-time=2 --dir=$scratch/kept run > $scratch/again"
+check "with its options" grep -q '^Survey of .*kept: 16 MiB in 8 files' "$scratch/again"
 check "which removes them" no_test_files "$scratch/kept"
 
 # A model, in jumping time: what a bare disk does is known.
-check "a survey of a model" sh -c "$FIRN survey --size=16M --time=60 --pictures=off --device=hdd-7200 $scratch/model > $scratch/modelled"
+check "a survey of a model" sh -c "$FIRN survey --size=16M --time=20 --pictures=off --device=hdd-7200 $scratch/model > $scratch/modelled"
 for text in 'modelled hdd-7200' '^Modelled: SATA disk, 7200 rpm' 'Poorly suited' '! modelled  *These are the figures of the model hdd-7200'; do
     check "the summary of a model has: $text" grep -qE "$text" "$scratch/modelled"
 done
@@ -46,8 +47,6 @@ assert all(r["modelled"]["device"] == "hdd-7200" for r in json.load(open(sys.arg
 EOF
 
 # fileio's name for it.
-check "fileio --preset=survey is a survey" sh -c "cd $scratch && $FIRN fileio --preset=survey --file-total-size=16M --max-time=2 --dir=preset run > preset.out"
-check "with its options" grep -q '^Survey of preset: 16 MiB in 8 files' "$scratch/preset.out"
 check_fails 2 'chooses --threads by itself' "a preset with other options" $FIRN fileio --preset=survey --num-threads=4 --dir="$scratch/bad" run
 check_fails 2 'say run, or nothing' "a preset with another verb" $FIRN fileio --preset=survey --dir="$scratch/bad" prepare
 
@@ -68,7 +67,7 @@ check "it writes the report" test -f "$scratch/long/report.html"
 check "it removes its files" no_test_files "$scratch/long"
 
 # A failure midway: a file vanishes.
-$FIRN survey --size=16M --time=40 --pictures=off "$scratch/hurt" > "$scratch/hurt.out" 2> "$scratch/hurt.err" &
+$FIRN survey --size=16M --time=20 --pictures=off "$scratch/hurt" > "$scratch/hurt.out" 2> "$scratch/hurt.err" &
 hurt=$!
 for _ in $(seq 600); do
     [ -f "$scratch/hurt/survey.json" ] && break
