@@ -7,6 +7,7 @@
   readmes     every folder of src has its README
   private     the project names no machine, workplace or registry
   formatted   clang-format has nothing to change
+  pages       mandoc has nothing to say about the man pages
 """
 
 import pathlib
@@ -163,8 +164,22 @@ def formatted():
             yield line.split(" warning:")[0].replace(f"{ROOT}/", "") + " is not as clang-format lays it out"
 
 
+def pages():
+    tool = shutil.which("mandoc")
+    if tool is None:
+        yield "mandoc is not installed"
+        return
+    for path in tracked("man/*.1"):
+        done = subprocess.run([tool, "-T", "lint", "-W", "warning", str(path)], capture_output=True,
+                              text=True)
+        # A date would have to be changed with every change of a page; the version is enough.
+        for line in (done.stdout + done.stderr).splitlines():
+            if "missing date" not in line:
+                yield line.replace(f"{ROOT}/", "").removeprefix("mandoc: ")
+
+
 def main():
-    rules = [layering, documented, size, readmes, private, formatted]
+    rules = [layering, documented, size, readmes, private, formatted, pages]
     broken = 0
     print(f"1..{len(rules)}")
     for number, rule in enumerate(rules, 1):
