@@ -367,13 +367,14 @@ static uint64_t edge_time_ns(const struct judge_bins *bins, unsigned bin, double
 }
 
 /* The rate of a slowdown: its first and last bin are slow in part, as a rule, so that of the bins
-   between; of one or two bins the lowest. */
+   between; of one or two bins the lowest. Two dips so close that they are one have the mean. */
 static double slowdown_share(const struct judge_bins *bins, const struct segment *segment)
 {
     struct segment inner = {segment->first + 1, segment->end - 1, 0};
-    if (segment->end - segment->first > 2)
-        return segment_share(bins, NULL, &inner);
-    return fmin(bins->share[segment->first], bins->share[segment->end - 1]);
+    if (segment->end - segment->first <= 2)
+        return fmin(bins->share[segment->first], bins->share[segment->end - 1]);
+    double share = segment_share(bins, NULL, &inner);
+    return share <= SHARE_MAX ? share : segment_share(bins, NULL, segment);
 }
 
 /* How far the rates at the edges, and in the bins beside them, lie below the usual tells how much
@@ -435,13 +436,16 @@ static bool is_usual(struct search *search)
            time_as_clear(search, true) > MIRROR_TIME_MAX * slow_ns;
 }
 
+/* In the order of time; what the baseline without the slowdowns does not bear out any more is left
+   out. */
 static firn_rc give_slowdowns(struct search *search, struct judge_events *slowdowns)
 {
     qsort(search->accepted, search->accepted_count, sizeof(*search->accepted), compare_firsts);
     slowdowns->grain_ns = search->bins.grain_ns;
     for (unsigned i = 0; i < search->accepted_count; i++) {
         struct judge_event event = slowdown_of(&search->bins, &search->accepted[i]);
-        FIRN_TRY(judge_events_add(slowdowns, &event));
+        if (event.rate_share <= SHARE_LOW)
+            FIRN_TRY(judge_events_add(slowdowns, &event));
     }
     return FIRN_OK;
 }
