@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
@@ -302,6 +303,20 @@ static void damaged_texts_do_no_harm(void **state)
     }
 }
 
+/* In a chroot the mount that a path lies on may not be in sight. */
+static bool root_is_a_mount(void)
+{
+    char line[4096];
+    char place[2048];
+    bool found = false;
+    FILE *file = fopen("/proc/self/mountinfo", "r");
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+        found |= sscanf(line, "%*s %*s %*s %*s %2047s", place) == 1 && strcmp(place, "/") == 0;
+    if (file != NULL)
+        fclose(file);
+    return found;
+}
+
 static void this_machine_is_described(void **state)
 {
     (void)state;
@@ -310,8 +325,10 @@ static void this_machine_is_described(void **state)
     assert_true(machine.processors > 0);
     assert_true(machine.memory_bytes > 1000000);
     assert_true(strlen(machine.kernel) > 0);
-    assert_true(strlen(machine.file_system) > 0);
-    assert_true(strlen(machine.mount_options) > 0);
+    if (root_is_a_mount()) {
+        assert_true(strlen(machine.file_system) > 0);
+        assert_true(strlen(machine.mount_options) > 0);
+    }
     assert_true(machine.directory_free_bytes > 0);
     if (machine.device[0] != '\0') {
         assert_true(machine.device_bytes > 0);
