@@ -3,9 +3,8 @@
  * that come back.
  *
  * A stall is a silence: nothing completed, for much longer than this device's usual gaps. A
- * slowdown is a stretch in which operations completed all the time, but clearly fewer than the
- * run's median. The two ask for different cures, and an average over seconds shows both as the same
- * dent.
+ * slowdown is a stretch in which operations completed all the time, but clearly fewer than usual.
+ * The two ask for different cures, and an average over seconds shows both as the same dent.
  */
 #ifndef FIRN_BENCH_JUDGE_H
 #define FIRN_BENCH_JUDGE_H
@@ -47,9 +46,9 @@ struct judge_event {
                         */
 };
 
-/** Events of one kind that come at equal distances. */
+/** Events of one kind, and whether they come at equal distances. */
 struct judge_period {
-    bool found;
+    bool found; /* three or more that keep to a period; else period_ns and spread mean nothing */
     uint64_t period_ns; /* median distance from start to start */
     double spread;      /* median absolute deviation of the distances, as a share of the period */
     unsigned events;

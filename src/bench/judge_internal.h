@@ -10,7 +10,7 @@
 struct judge_events {
     struct judge_event *items;
     unsigned count, capacity;
-    uint64_t grain_ns; /* how exactly starts are known */
+    uint64_t grain_ns; /* what the starts were found among; they are known to a part of it */
 };
 
 /** An interval without its stalls. */

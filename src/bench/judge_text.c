@@ -27,30 +27,29 @@ static void say(struct writer *writer, const char *format, ...)
         writer->used += (size_t)length;
 }
 
-/* "4 s", or "1.2 s to 4 s" when the events differ by more than a tenth. */
+/* "4 s" when nearly all events are about that long, else "1.2 s to 4 s": a run's end cuts off some.
+ */
 static void say_lengths(struct writer *writer, const struct judgement *judgement,
-                        enum judge_kind kind)
+                        enum judge_kind kind, const struct judge_period *period)
 {
     uint64_t shortest = UINT64_MAX;
     uint64_t longest = 0;
+    unsigned alike = 0;
+    double usual = (double)period->length_ns;
     for (unsigned i = 0; i < judgement->event_count; i++) {
         const struct judge_event *event = &judgement->events[i];
         if (event->kind != kind)
             continue;
         shortest = event->length_ns < shortest ? event->length_ns : shortest;
         longest = event->length_ns > longest ? event->length_ns : longest;
+        alike += fabs((double)event->length_ns - usual) <= 0.1 * usual;
     }
-    const struct judge_period *period =
-        kind == JUDGE_STALL ? &judgement->stalls : &judgement->slowdowns;
     char low[UNITS_TEXT_BYTES], high[UNITS_TEXT_BYTES];
-    if ((double)longest <= 1.1 * (double)shortest) {
-        double middle = period->events >= 3 ? (double)period->length_ns
-                                            : ((double)shortest + (double)longest) / 2;
-        say(writer, "%s", units_format_duration(middle, low));
-        return;
-    }
-    say(writer, "%s to %s", units_format_duration((double)shortest, low),
-        units_format_duration((double)longest, high));
+    if (10 * alike >= 8 * period->events)
+        say(writer, "%s", units_format_duration(usual, low));
+    else
+        say(writer, "%s to %s", units_format_duration((double)shortest, low),
+            units_format_duration((double)longest, high));
 }
 
 /* Where it was, or how often it comes. */
@@ -62,12 +61,14 @@ static void say_when(struct writer *writer, const struct judgement *judgement, e
         say(writer, ", every %s", units_format_duration((double)period->period_ns, text));
         return;
     }
-    for (unsigned i = 0; i < judgement->event_count; i++)
-        if (judgement->events[i].kind == kind) {
-            say(writer, ", %s %s after the start", period->events == 1 ? "at" : "the first",
-                units_format_duration((double)judgement->events[i].start_ns, text));
-            return;
-        }
+    unsigned first = 0;
+    while (judgement->events[first].kind != kind)
+        first++;
+    if (judgement->events[first].start_ns == 0)
+        say(writer, ", %sfrom the start", period->events == 1 ? "" : "the first ");
+    else
+        say(writer, ", %s%s after the start", period->events == 1 ? "" : "the first ",
+            units_format_duration((double)judgement->events[first].start_ns, text));
 }
 
 static void say_stalls(struct writer *writer, const struct judgement *judgement)
@@ -84,21 +85,9 @@ static void say_stalls(struct writer *writer, const struct judgement *judgement)
         return;
     }
     say(writer, "%u stall%s of ", count, count == 1 ? "" : "s");
-    say_lengths(writer, judgement, JUDGE_STALL);
+    say_lengths(writer, judgement, JUDGE_STALL, &judgement->stalls);
     say_when(writer, judgement, JUDGE_STALL, &judgement->stalls);
     say(writer, ": nothing was completed in %s.", count == 1 ? "it" : "them");
-}
-
-static double mean_share(const struct judgement *judgement)
-{
-    double sum = 0;
-    unsigned count = 0;
-    for (unsigned i = 0; i < judgement->event_count; i++)
-        if (judgement->events[i].kind == JUDGE_SLOWDOWN) {
-            sum += judgement->events[i].rate_share;
-            count++;
-        }
-    return count == 0 ? 0 : sum / count;
 }
 
 static void say_slowdowns(struct writer *writer, const struct judgement *judgement)
@@ -115,11 +104,11 @@ static void say_slowdowns(struct writer *writer, const struct judgement *judgeme
         say(writer, " No slowdowns.");
         return;
     }
-    double share = count >= 3 ? judgement->slowdowns.rate_share : mean_share(judgement);
     say(writer, " %u slowdown%s of ", count, count == 1 ? "" : "s");
-    say_lengths(writer, judgement, JUDGE_SLOWDOWN);
+    say_lengths(writer, judgement, JUDGE_SLOWDOWN, &judgement->slowdowns);
     say_when(writer, judgement, JUDGE_SLOWDOWN, &judgement->slowdowns);
-    say(writer, ": work went on at %.0f %% of the usual rate.", 100 * share);
+    say(writer, ": work went on at %.0f %% of the usual rate.",
+        100 * judgement->slowdowns.rate_share);
 }
 
 static void say_steady(struct writer *writer, const struct judgement *judgement)
@@ -147,14 +136,16 @@ void judge_text(const struct judgement *judgement, char *text, size_t size_bytes
         return;
     text[0] = '\0';
     struct writer writer = {text, size_bytes, 0};
-    char rate[UNITS_TEXT_BYTES];
+    char rate[UNITS_TEXT_BYTES], silence[UNITS_TEXT_BYTES];
     if (!(judgement->mean_rate > 0)) {
         say(&writer, "Nothing was completed.");
         return;
     }
     if (judgement->usual_gap_ns == 0) {
-        say(&writer, "Too few intervals to be judged: %s operations/s in the mean.",
-            units_format_count(judgement->mean_rate, rate));
+        say(&writer,
+            "Too few intervals to be judged: %s operations/s in the mean, longest silence %s.",
+            units_format_count(judgement->mean_rate, rate),
+            units_format_duration((double)judgement->longest_silence_ns, silence));
         return;
     }
     say_stalls(&writer, judgement);

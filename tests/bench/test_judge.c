@@ -1,5 +1,6 @@
 #include "base/memory.h"
 #include "bench/judge.h"
+#include "bench/judge_internal.h"
 #include "bench/judge_runs.h"
 
 #include <setjmp.h>
@@ -471,6 +472,36 @@ static void two_speeds_are_no_slowdowns(void **state)
     }
 }
 
+static void random_events_keep_no_period(void **state)
+{
+    (void)state;
+    enum { EVENTS_MAX = 40, RUNS = 2000 };
+    static const struct {
+        unsigned events;
+        double allowed; /* share of runs */
+    } cases[] = {{3, 0.045}, {4, 0.045}, {5, 0.025}, {6, 0.025}, {10, 0.008}, {40, 0.001}};
+    struct rng rng;
+    rng_init(&rng, 1);
+    for (unsigned c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+        unsigned found = 0;
+        for (unsigned run = 0; run < RUNS; run++) {
+            struct judge_event items[EVENTS_MAX];
+            struct judge_events events = {.items = items, .count = cases[c].events};
+            double at_ns = 0;
+            for (unsigned i = 0; i < events.count; i++) {
+                at_ns += rng_exponential(&rng, 60e9);
+                items[i] = (struct judge_event){.start_ns = (uint64_t)at_ns, .length_ns = 1};
+            }
+            struct judge_period period;
+            assert_int_equal(judge_find_period(&events, &period), FIRN_OK);
+            found += period.found;
+        }
+        if (found > cases[c].allowed * RUNS)
+            fail_msg("%u of %d runs of %u random events have a period", found, RUNS,
+                     cases[c].events);
+    }
+}
+
 /* ---- Warm-up and steady state ---- */
 
 static void a_beginning_unlike_the_rest_is_warmup(void **state)
@@ -661,6 +692,7 @@ int main(void)
         cmocka_unit_test(noise_gives_no_slowdowns_and_no_warmup),
         cmocka_unit_test(a_trend_is_neither_slowdown_nor_warmup),
         cmocka_unit_test(two_speeds_are_no_slowdowns),
+        cmocka_unit_test(random_events_keep_no_period),
         cmocka_unit_test(a_beginning_unlike_the_rest_is_warmup),
         cmocka_unit_test(the_warmup_is_never_more_than_half),
         cmocka_unit_test(steady_state_is_as_snia_defines_it),
