@@ -72,8 +72,7 @@ Initializing worker threads\.\.\.
 
 Threads started!
 
-\[ 1s \] reads: [0-9]+\.[0-9]{2} MiB/s writes: [0-9]+\.[0-9]{2} MiB/s fsyncs: [0-9]+\.[0-9]{2}/s latency \(ms,95%\): [0-9]+\.[0-9]{3}
-\[ 2s \] reads: [0-9]+\.[0-9]{2} MiB/s writes: [0-9]+\.[0-9]{2} MiB/s fsyncs: [0-9]+\.[0-9]{2}/s latency \(ms,95%\): [0-9]+\.[0-9]{3}
+\[ [0-9]+s \] reads: [0-9]+\.[0-9]{2} MiB/s writes: [0-9]+\.[0-9]{2} MiB/s fsyncs: [0-9]+\.[0-9]{2}/s latency \(ms,95%\): [0-9]+\.[0-9]{3}
 
 File operations:
     reads/s:                      [0-9]+\.[0-9]{2}
@@ -85,7 +84,7 @@ Throughput:
     written, MiB/s:               [0-9]+\.[0-9]{2}
 
 General statistics:
-    total time:                          2\.[0-9]{4}s
+    total time:                          [0-9]+\.[0-9]{4}s
     total number of events:              [0-9]+
 
 Latency \(ms\):
@@ -101,11 +100,13 @@ Threads fairness:
 
 TEXT
 
-# Compare the output, from its line FIRST on, with a file of regular expressions.
+# Compare the output, from its line FIRST on, with a file of regular expressions. How many intervals
+# are reported depends on how busy the machine is: one of them stands for all.
 matches_lines() { # first expressions output
     local number=$1 expression line
+    awk '!/^\[ [0-9]+s \]/ || !seen++' "$3" > "$scratch/squeezed"
     while IFS= read -r expression; do
-        line=$(sed -n "${number}p" "$3")
+        line=$(sed -n "${number}p" "$scratch/squeezed")
         if ! printf '%s\n' "$line" | grep -qxE -- "$expression"; then
             echo "line $number is:  $line"
             echo "expected:  $expression"
