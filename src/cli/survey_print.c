@@ -40,7 +40,8 @@ static void print_heading(const struct survey *survey, FILE *out)
     if (survey->options.device != NULL)
         fprintf(out, "Modelled: %s\n", survey->model_text);
     else
-        fprintf(out, "%s on %s%s%s; %u processors; %s\n", machine->file_system,
+        fprintf(out, "%s on %s%s%s; %u processors; %s\n",
+                machine->file_system[0] == '\0' ? "unknown file system" : machine->file_system,
                 machine->device[0] == '\0' ? "no block device" : machine->device,
                 machine->device_model[0] == '\0' ? "" : ", ", machine->device_model,
                 machine->processors, machine->system);
