@@ -18,7 +18,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # From the bottom to the top; ARCHITECTURE.md gives the reasons.
-LAYERS = ["base", "io", "page", "space", "redo", "buffer", "btree", "scan", "txn", "binlog", "table",
+LAYERS = ["base", "io", "page", "redo", "buffer", "mtr", "space", "recovery", "btree", "scan", "txn", "binlog", "table",
           "dump", "engine", "bench", "report", "cli"]
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 1000
