@@ -1,0 +1,114 @@
+/*
+ * mtr.h -- mini-transactions: changes of several pages that happen wholly or not at all.
+ *
+ * A mini-transaction collects exclusively latched pages and the records of what it did to them. At
+ * its commit the records become one redo frame, the pages get its end as their LSN and are marked
+ * dirty, and only then the latches go. So a page is never seen, nor written, in a state whose log
+ * is not in the stream, and recovery repeats all of it or nothing.
+ *
+ * Changing a page through these functions changes it at once; there is no way back. Therefore
+ * everything that can fail comes first: redo_reserve before the first latch, mtr_reserve (memory
+ * for the records) before the first change. The changing functions cannot fail.
+ */
+#ifndef FIRN_MTR_MTR_H
+#define FIRN_MTR_MTR_H
+
+#include "buffer/buffer.h"
+#include "page/change.h"
+#include "redo/redo.h"
+
+enum { MTR_PAGES_MAX = 64 };
+
+struct mtr_page {
+    struct buffer_frame *frame;
+    uint8_t *bytes;
+    uint64_t page_id;
+    bool changed;
+};
+
+/** One at a time for each thread; reused from one to the next, so that its memory stays. Fields are
+ * the module's own. */
+struct mtr {
+    struct buffer_pool *pool;
+    struct redo *redo;
+    uint32_t page_size_bytes;
+    unsigned page_count;
+    struct mtr_page pages[MTR_PAGES_MAX];
+    uint8_t *log;
+    size_t log_bytes;
+    size_t log_capacity;
+};
+
+/** Prepare for mini-transactions on a pool. No memory yet. */
+void mtr_init(struct mtr *mtr, struct buffer_pool *pool, struct redo *redo);
+
+/** Free its memory. No mini-transaction is open. */
+void mtr_free(struct mtr *mtr);
+
+/**
+ * Begin: waits for room in the log's files. No latch may be held.
+ *
+ * @param log_bytes  an upper bound of the records' bytes, headers included; mtr_reserve can raise
+ * it
+ * @return FIRN_OK, FIRN_E_NOMEM, FIRN_E_STOPPED (the log has failed)
+ */
+firn_rc mtr_begin(struct mtr *mtr, size_t log_bytes);
+
+/** Make sure of memory for so many more bytes of records. FIRN_E_NOMEM; FIRN_E_INVALID beyond
+ * REDO_FRAME_BODY_MAX. */
+firn_rc mtr_reserve(struct mtr *mtr, size_t log_bytes);
+
+/** Hand an exclusively fixed page to the mini-transaction, which unfixes it at its end. @return
+ * where it keeps it; valid until the end */
+struct mtr_page *mtr_take(struct mtr *mtr, struct buffer_frame *frame);
+
+/** Fix a page exclusively and take it; if the mini-transaction has it already, that is returned. */
+firn_rc mtr_fix(struct mtr *mtr, uint64_t page_id, struct mtr_page **page);
+
+/** buffer_fix_new and take. */
+firn_rc mtr_fix_new(struct mtr *mtr, uint64_t page_id, struct mtr_page **page);
+
+/** Unfix a taken page early; it has not been changed. */
+void mtr_drop(struct mtr *mtr, struct mtr_page *page);
+
+/**
+ * Append the records and give the pages back.
+ *
+ * @param end_lsn  where the frame ends, for redo_flush; the reserved LSN of the log if nothing was
+ *                 changed. May be NULL.
+ * @return FIRN_OK; FIRN_E_STOPPED: the log has failed; the pages are changed in memory and will
+ *         never be written
+ */
+firn_rc mtr_commit(struct mtr *mtr, uint64_t *end_lsn);
+
+/** Give the pages back; nothing has been changed. */
+void mtr_abandon(struct mtr *mtr);
+
+/* ---- Changes: do and record. Documented in page.h and slotted.h. ---- */
+
+void mtr_page_init(struct mtr *mtr, struct mtr_page *page, enum page_type type);
+void mtr_page_free(struct mtr *mtr, struct mtr_page *page);
+void mtr_write(struct mtr *mtr, struct mtr_page *page, size_t offset, struct span bytes);
+void mtr_index_init(struct mtr *mtr, struct mtr_page *page, const struct slotted_bounds *bounds);
+void mtr_insert(struct mtr *mtr, struct mtr_page *page, unsigned slot, struct span key,
+                struct span value, unsigned flags);
+void mtr_delete(struct mtr *mtr, struct mtr_page *page, unsigned slot);
+void mtr_update(struct mtr *mtr, struct mtr_page *page, unsigned slot, struct span value,
+                unsigned flags);
+void mtr_patch(struct mtr *mtr, struct mtr_page *page, unsigned slot, size_t offset,
+               struct span bytes);
+void mtr_rebuild(struct mtr *mtr, struct mtr_page *page, unsigned from, unsigned to,
+                 const struct slotted_bounds *bounds);
+void mtr_append_packed(struct mtr *mtr, struct mtr_page *page, struct span packed);
+void mtr_set_siblings(struct mtr *mtr, struct mtr_page *page, uint32_t prev, uint32_t next);
+
+/** Record something that is not about a page's bytes (CHANGE_SPACE_*). */
+void mtr_note(struct mtr *mtr, enum change_op op, uint64_t page_id, struct span payload);
+
+/** Upper bounds of what the records take, for mtr_begin and mtr_reserve. */
+static inline size_t mtr_cost(size_t payload_bytes)
+{
+    return CHANGE_HEADER_MAX_BYTES + 16 + payload_bytes;
+}
+
+#endif

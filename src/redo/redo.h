@@ -1,0 +1,210 @@
+/*
+ * redo.h -- the log: an endless stream of frames in a ring of files.
+ *
+ * A frame is the log of one mini-transaction: a header, then change records (src/page/change.h)
+ * that this folder does not look into. An LSN is a byte position in the stream; frames begin at
+ * multiples of 8. Each frame has a checksum that includes its LSN, so that what an earlier round of
+ * the ring left behind is never taken for log. A write at the tail rewrites the bytes of its first
+ * and last sector as they are, so that a torn write harms nothing that was durable.
+ *
+ * Appending is reserve (one atomic add), copy (in parallel), publish (in order, without a lock).
+ * Who needs durability and finds no writer becomes the writer and takes everybody along (group
+ * commit without hand-off threads). A failed write or sync of the log is final: FIRN_E_STOPPED for
+ * every later commit.
+ *
+ * How far a frame had become durable when it was written is in its successors: a frame that is bad
+ * although a later one says that it was durable is damage, not the end of the log.
+ */
+#ifndef FIRN_REDO_REDO_H
+#define FIRN_REDO_REDO_H
+
+#include "base/span.h"
+#include "io/io.h"
+
+struct redo;
+
+enum {
+    REDO_FRAME_HEADER_BYTES = 16,
+    REDO_FRAME_BODY_MAX = 4 << 20, /* the largest mini-transaction */
+};
+
+/** The LSN of the first frame of a new environment. LSNs below it are never used; 0 means none. */
+#define REDO_FIRST_LSN UINT64_C(8192)
+
+struct redo_options {
+    struct io_system *system; /* the device of redo_dir */
+    const char *directory;
+    uint64_t file_size_bytes;   /* log_file_size; 4 MiB at least, a multiple of 1 MiB */
+    uint32_t file_count;        /* log_files; 2 to 100 */
+    uint64_t buffer_size_bytes; /* log_buffer_size; 1 MiB at least and twice the largest frame */
+    uint8_t environment[16];    /* whose log it is; checked at open */
+    bool flush_thread;          /* write and sync once a second what modes 0 and 2 left behind;
+                                   otherwise redo_tick does that when called */
+    bool direct;                /* past the page cache */
+    bool skip_sync;             /* a canary for tests: acknowledges without syncing */
+};
+
+/**
+ * Make the files of a new log (written, not just allocated: a commit must not pay for extents) and
+ * make them and their names durable.
+ *
+ * @param first_lsn  where the stream begins, a multiple of 8: REDO_FIRST_LSN, or where an old log
+ *                   ended when its files are replaced to resize the ring
+ * @return FIRN_OK, FIRN_E_EXISTS, FIRN_E_NOSPACE, FIRN_E_INVALID (options), ...
+ */
+firn_rc redo_create(const struct redo_options *options, uint64_t first_lsn);
+
+/**
+ * Open a log: read the checkpoint, nothing else. Appending begins after redo_recovered.
+ *
+ * The files' size and number are what they are, not what the options say (redo_resize).
+ *
+ * @param redo  set on success; give it back with redo_close
+ * @return FIRN_OK; FIRN_E_NOT_FOUND (no log there, or a file of it is missing); FIRN_E_CORRUPT (a
+ *         file is no log, truncated, of another environment, in another's place; both checkpoints
+ *         are damaged); FIRN_E_UNSUPPORTED (a newer format)
+ */
+firn_rc redo_open(const struct redo_options *options, struct redo **redo);
+
+/** Close; what is not durable stays so: callers that want it flush first. NULL is allowed. */
+firn_rc redo_close(struct redo *redo);
+
+/* ---- Reading, before redo_recovered ---- */
+
+/** @return the LSN that recovery begins at: the last checkpoint. */
+uint64_t redo_checkpoint_lsn(const struct redo *redo);
+
+struct redo_reader;
+
+/** Read from an LSN at which a frame begins, in large sequential requests. */
+firn_rc redo_reader_open(struct redo *redo, uint64_t from_lsn, struct redo_reader **reader);
+
+/**
+ * Read the next frame.
+ *
+ * @param body     its records; valid until the next call
+ * @param lsn      where it begins
+ * @param end_lsn  where the next begins
+ * @return FIRN_OK; FIRN_E_NOT_FOUND at the end of the log; FIRN_E_CORRUPT when the log is damaged
+ *         before its end, naming file and offset; FIRN_E_IO, ...
+ */
+firn_rc redo_reader_next(struct redo_reader *reader, struct span *body, uint64_t *lsn,
+                         uint64_t *end_lsn);
+void redo_reader_close(struct redo_reader *reader);
+
+/** @return about how many bytes of log there are to read, for a progress with an estimate: from the
+ * checkpoint to the newest position that the files tell. */
+uint64_t redo_reader_bytes_ahead(const struct redo_reader *reader);
+
+/**
+ * The log has been read to its end: appending begins there. What lies behind the end in the ring
+ * can not be taken for a continuation.
+ *
+ * @param end_lsn  where the last good frame ends
+ */
+firn_rc redo_recovered(struct redo *redo, uint64_t end_lsn);
+
+/* ---- Appending ---- */
+
+/**
+ * Append a frame. Waits while the log buffer is full; space in the files has been asked for with
+ * redo_reserve before.
+ *
+ * @param body     records; at most REDO_FRAME_BODY_MAX
+ * @param end_lsn  set always when it returns FIRN_OK: where the frame ends
+ * @return FIRN_OK; FIRN_E_STOPPED when the log has failed. Then the frame has a place in the stream
+ *         all the same (the environment is not going to write pages any more).
+ */
+firn_rc redo_append(struct redo *redo, struct span body, uint64_t *end_lsn);
+
+/** @return the LSN that the next frame will begin at, at least; UINT64_MAX before redo_recovered.
+ */
+uint64_t redo_reserved_lsn(const struct redo *redo);
+
+/** @return how far the files have been written, and how far synced. */
+uint64_t redo_written_lsn(const struct redo *redo);
+uint64_t redo_durable_lsn(const struct redo *redo);
+
+/** How far a commit goes: flush_log_at_commit. */
+enum redo_flush {
+    REDO_FLUSH_NONE = 0,  /* leave it in the buffer; a second's commits may be lost */
+    REDO_FLUSH_SYNC = 1,  /* durable when the call returns */
+    REDO_FLUSH_WRITE = 2, /* given to the kernel; lost with the machine, not with the process. With
+                             direct I/O: with the device's cache */
+};
+
+/**
+ * Bring the stream up to an LSN to where the mode says, in a group with all who wait.
+ *
+ * @return FIRN_OK; FIRN_E_STOPPED: the log has failed, the commit may or may not survive
+ */
+firn_rc redo_flush(struct redo *redo, uint64_t lsn, enum redo_flush flush);
+
+/** What the flush thread does each second; for environments without one. */
+firn_rc redo_tick(struct redo *redo);
+
+/** @return FIRN_OK, or the failure that stopped the log, raised again. */
+firn_rc redo_status(struct redo *redo);
+
+/* ---- Space and checkpoints ---- */
+
+/** @return bytes of stream that the ring can hold between checkpoint and tail. */
+uint64_t redo_capacity_bytes(const struct redo *redo);
+
+/** @return bytes between the last checkpoint and the tail: the checkpoint age. */
+uint64_t redo_age_bytes(const struct redo *redo);
+
+/**
+ * Ask for room in the ring, before latching any page: waits until the tail is far enough from the
+ * checkpoint for every mini-transaction that may be under way. Calls the urge function while it
+ * waits, so that somebody writes pages and takes a checkpoint.
+ *
+ * @return FIRN_OK; FIRN_E_STOPPED
+ */
+firn_rc redo_reserve(struct redo *redo);
+
+/** Called by redo_reserve's callers' threads while the ring is full: write dirty pages (oldest
+ * first) and take a checkpoint. Returns an error to give up with. */
+typedef firn_rc redo_urge(void *context);
+void redo_set_urge(struct redo *redo, redo_urge *urge, void *context);
+
+/**
+ * Take a checkpoint: recovery will begin at this LSN. Every page change below it is durable in the
+ * tablespaces; that is the caller's to know. Makes the log durable up to the LSN first; durable on
+ * return. An LSN at or below the last checkpoint does nothing.
+ */
+firn_rc redo_checkpoint(struct redo *redo, uint64_t lsn);
+
+/** Hold checkpoints back at an LSN (a file operation is under way whose record must be seen again
+ * after a crash). Several holds may exist. */
+struct redo_hold {
+    struct redo_hold *next;
+    uint64_t lsn;
+};
+void redo_hold(struct redo *redo, struct redo_hold *hold);
+void redo_release(struct redo *redo, struct redo_hold *hold);
+
+/**
+ * Give a cleanly closed log other files: called with everything checkpointed at the end of the
+ * stream. A crash in it leaves the old log or the new one.
+ */
+firn_rc redo_resize(const struct redo_options *options);
+
+struct redo_counters {
+    uint64_t frames;
+    uint64_t bytes;         /* of frames */
+    uint64_t writes;        /* write requests to the files */
+    uint64_t written_bytes; /* with the sectors that were rewritten */
+    uint64_t syncs;
+    uint64_t commits;      /* redo_flush calls with SYNC or WRITE */
+    uint64_t buffer_waits; /* appends that waited for the log buffer */
+    uint64_t space_waits;  /* redo_reserve calls that waited for a checkpoint */
+    uint64_t checkpoints;
+};
+void redo_counters(struct redo *redo, struct redo_counters *counters);
+
+/** @return the size of each file and their number, as they are. */
+uint64_t redo_file_size_bytes(const struct redo *redo);
+uint32_t redo_file_count(const struct redo *redo);
+
+#endif

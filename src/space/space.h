@@ -1,0 +1,172 @@
+/*
+ * space.h -- tablespaces: files of pages, which pages are whose, and where the files lie.
+ *
+ * A tablespace is one file. Page 0 says what it is; map pages hold a descriptor for each extent of
+ * 64 pages: whose it is and which of its pages are taken. An index takes single pages from shared
+ * extents until it has SPACE_SINGLE_PAGES of them, then whole extents, so that small tables stay
+ * small and the leaves of large ones lie together. Files grow ahead of demand, by a share of their
+ * size.
+ *
+ * Allocation happens inside the caller's mini-transaction: page 0 and the map page are latched
+ * after all pages of indexes, and nothing is latched behind them.
+ */
+#ifndef FIRN_SPACE_SPACE_H
+#define FIRN_SPACE_SPACE_H
+
+#include "buffer/buffer.h"
+#include "mtr/mtr.h"
+
+enum {
+    SPACE_EXTENT_PAGES = 64,
+    SPACE_SINGLE_PAGES = 32,
+    SPACE_SYSTEM = 0,     /* the id of the system tablespace */
+    SPACE_NAME_MAX = 200, /* bytes; letters, digits, _ - . $ and what UTF-8 has beyond ASCII */
+};
+
+struct space_set; /* the tablespaces of an environment */
+
+/** Where files of a class lie. */
+struct space_place {
+    struct io_system *system;
+    const char *directory;
+};
+
+struct space_options {
+    struct space_place places[IO_CLASS_COUNT]; /* table, undo, system and temporary are used */
+    uint32_t page_size_bytes;
+    uint8_t environment[16];
+    bool direct;
+    uint64_t autoextend_bytes; /* growth, at most; a small file grows by its own size */
+};
+
+/** @param set  set on success; give it back with space_set_close. Options and texts are copied. */
+firn_rc space_set_open(const struct space_options *options, struct space_set **set);
+
+/** Close all files. The pool has no pages of them in use. NULL is allowed. */
+firn_rc space_set_close(struct space_set *set);
+
+/** What the pool needs to find pages; before buffer_open. */
+struct buffer_files space_files(struct space_set *set);
+
+/** Tell the set its pool and log, once they are open. */
+void space_set_attach(struct space_set *set, struct buffer_pool *pool, struct redo *redo);
+
+/**
+ * Find the files that are there, in each class's directory: read and judge their first pages.
+ *
+ * @param lenient  before recovery: a first page that is torn or not there yet is no error
+ * @return FIRN_OK; FIRN_E_CORRUPT naming the file: damaged, of another environment, its name is not
+ *         the one it was made under, two files with one id; FIRN_E_UNSUPPORTED (newer format)
+ */
+firn_rc space_scan(struct space_set *set, bool lenient);
+
+/**
+ * Make a tablespace: file, name and first pages are durable on return, and so is the redo record
+ * that lets recovery finish or undo it.
+ *
+ * @param class  decides the directory
+ * @param name   becomes the file's name, with ".firn" behind it
+ * @param space  its id, set on success
+ * @return FIRN_OK, FIRN_E_EXISTS, FIRN_E_INVALID (name), FIRN_E_NOSPACE, ...
+ */
+firn_rc space_create(struct space_set *set, struct mtr *mtr, enum io_class class, const char *name,
+                     uint32_t *space);
+
+/** Drop a tablespace: pages, file and name. Nobody uses it any more. Durable on return. */
+firn_rc space_drop(struct space_set *set, struct mtr *mtr, uint32_t space);
+
+/** Give the free pages at the end of the file back to the file system. @param pages given back */
+firn_rc space_shrink(struct space_set *set, struct mtr *mtr, uint32_t space, uint64_t *pages);
+
+/** @return the id of a name's tablespace in *space, or FIRN_E_NOT_FOUND. */
+firn_rc space_find(struct space_set *set, const char *name, uint32_t *space);
+
+/** Call a function for each tablespace, by ascending id. Files are not made or dropped meanwhile.
+ */
+struct space_info {
+    uint32_t space;
+    enum io_class class;
+    const char *name;
+    const char *path;
+    uint32_t pages;      /* in the file */
+    uint32_t pages_used; /* allocated, map pages and page 0 included */
+    uint32_t entry_page; /* PAGE_NONE: none */
+};
+typedef firn_rc space_visit(const struct space_info *info, void *context);
+firn_rc space_each(struct space_set *set, space_visit *visit, void *context);
+
+/* ---- Pages ---- */
+
+/**
+ * Allocate a page for an index. The caller fixes and initialises it (mtr_fix_new) in the same
+ * mini-transaction. The file is grown if need be, before anything is changed.
+ *
+ * @param owner    the index's id, not 0
+ * @param near     a page of the index that it should lie close to (behind it, if free), or
+ * PAGE_NONE
+ * @param page_no  set on success
+ * @return FIRN_OK; FIRN_E_NOSPACE (disk full, or the tablespace has 2^32 - 1 pages); nothing
+ * changed
+ */
+firn_rc space_allocate(struct space_set *set, struct mtr *mtr, uint32_t space, uint64_t owner,
+                       uint32_t near, uint32_t *page_no);
+
+/**
+ * Allocate a run of adjacent pages, for bulk builds and large values: as many as are free together,
+ * up to count and to the end of an extent.
+ */
+firn_rc space_allocate_run(struct space_set *set, struct mtr *mtr, uint32_t space, uint64_t owner,
+                           uint32_t near, uint32_t count, uint32_t *first_page, uint32_t *got);
+
+/** Make sure that so many pages can be allocated without growing the file: what can fail comes
+ * before latches and changes. */
+firn_rc space_prepare(struct space_set *set, uint32_t space, uint32_t pages);
+
+/** Give a page back: it is free when the mini-transaction commits. @param page taken by the mtr */
+firn_rc space_free(struct space_set *set, struct mtr *mtr, struct mtr_page *page, uint64_t owner);
+
+/** The most that one space_allocate or space_free adds to a mini-transaction's log, and pages that
+ * it takes. */
+enum { SPACE_LOG_MAX_BYTES = 512, SPACE_MTR_PAGES = 3 };
+
+/** The page from which a tablespace's content is found. */
+firn_rc space_set_entry(struct space_set *set, struct mtr *mtr, uint32_t space, uint32_t page_no);
+firn_rc space_entry(struct space_set *set, uint32_t space, uint32_t *page_no);
+
+/** The head of the tablespace's list of large values that are being written or freed: pages on it
+ * belong to nobody else, and are freed after a crash (src/btree/README.md). PAGE_NONE when empty.
+ */
+firn_rc space_set_limbo(struct space_set *set, struct mtr *mtr, uint32_t space, uint32_t page_no);
+firn_rc space_limbo(struct space_set *set, uint32_t space, uint32_t *page_no);
+
+/* ---- Judging ---- */
+
+/** Tell which pages of a tablespace are allocated and to whom. @param visit gets page number and
+ * owner for each allocated page in ascending order, owner 0 for page 0 and map pages */
+typedef firn_rc space_page_visit(uint32_t page_no, uint64_t owner, void *context);
+firn_rc space_each_page(struct space_set *set, uint32_t space, space_page_visit *visit,
+                        void *context);
+
+/** What a problem is reported with: one sentence. Collects; does not stop the check. */
+typedef void space_problem(const char *problem, void *context);
+
+/** Check first page and map pages of a tablespace against each other and the file. */
+firn_rc space_check(struct space_set *set, uint32_t space, space_problem *problem, void *context);
+
+/* ---- For recovery ---- */
+
+/** Repeat a CHANGE_SPACE_* record. */
+firn_rc space_redo(struct space_set *set, const struct change *change, uint64_t lsn);
+
+/** Does a page lie in a tablespace that is there? Recovery skips changes of one that was dropped
+ * later. @return FIRN_OK, FIRN_E_NOT_FOUND without an error text */
+firn_rc space_has(struct space_set *set, uint64_t page_id);
+
+/** Grow a file so that it holds a page, with pages of zeros. */
+firn_rc space_reach(struct space_set *set, uint64_t page_id);
+
+/** After recovery: judge first pages, take sizes from them, cut files that were truncated, forget
+ * what caches hold. */
+firn_rc space_recovered(struct space_set *set);
+
+#endif
