@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static atomic_long allocations_left = -1;
 
@@ -64,4 +65,37 @@ char *memory_copy_text(const char *text)
     if (copy != NULL)
         memcpy(copy, text, size_bytes);
     return copy;
+}
+
+void *memory_reserve(size_t size_bytes, size_t alignment_bytes)
+{
+    size_t asked_bytes;
+    if (memory_must_fail() || __builtin_add_overflow(size_bytes, alignment_bytes, &asked_bytes))
+        return NULL;
+    uint8_t *asked =
+        mmap(NULL, asked_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (asked == MAP_FAILED)
+        return NULL;
+    size_t before_bytes = -(uintptr_t)asked & (alignment_bytes - 1);
+    if (before_bytes > 0)
+        munmap(asked, before_bytes);
+    munmap(asked + before_bytes + size_bytes, alignment_bytes - before_bytes);
+    return asked + before_bytes;
+}
+
+bool memory_commit(void *memory, size_t size_bytes)
+{
+    return !memory_must_fail() && mprotect(memory, size_bytes, PROT_READ | PROT_WRITE) == 0;
+}
+
+void memory_decommit(void *memory, size_t size_bytes)
+{
+    int error = madvise(memory, size_bytes, MADV_DONTNEED);
+    ENSURE(error == 0);
+}
+
+void memory_unreserve(void *memory, size_t size_bytes)
+{
+    if (memory != NULL)
+        munmap(memory, size_bytes);
 }

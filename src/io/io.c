@@ -187,6 +187,11 @@ firn_rc io_file_close(struct io_file *file)
     return rc;
 }
 
+struct io_system *io_file_system(const struct io_file *file)
+{
+    return file->system;
+}
+
 const char *io_file_path(const struct io_file *file)
 {
     return file->path;

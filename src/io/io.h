@@ -147,6 +147,9 @@ firn_rc io_file_close(struct io_file *file);
 /** @return the path it was opened by; owned by the file. */
 const char *io_file_path(const struct io_file *file);
 
+/** @return the system it was opened on; queues for it are opened there. */
+struct io_system *io_file_system(const struct io_file *file);
+
 /** Is the page cache passed by? Then buffers, sizes and offsets must be multiples of
  * io_file_alignment. */
 bool io_file_is_direct(const struct io_file *file);

@@ -52,6 +52,31 @@ static void every_way_of_allocating_can_be_made_to_fail(void **state)
     memory_free(NULL);
 }
 
+static void a_reserved_range_is_used_and_given_back_in_parts(void **state)
+{
+    (void)state;
+    enum { RANGE = 64 << 20, PART = 4 << 20 };
+    memory_fail_after(0);
+    assert_null(memory_reserve(RANGE, 2 << 20));
+    memory_fail_after(-1);
+    unsigned char *range = memory_reserve(RANGE, 2 << 20);
+    assert_non_null(range);
+    assert_int_equal((uintptr_t)range % (2 << 20), 0);
+    memory_fail_after(0);
+    assert_false(memory_commit(range, PART));
+    memory_fail_after(-1);
+    assert_true(memory_commit(range, PART));
+    assert_true(memory_commit(range + PART, PART));
+    memset(range, 1, (size_t)2 * PART);
+    memory_decommit(range + PART, PART);
+    assert_int_equal(range[PART - 1], 1);
+    assert_int_equal(range[PART], 0);
+    range[PART] = 2;
+    memory_unreserve(range, RANGE);
+    memory_unreserve(NULL, RANGE);
+    assert_null(memory_reserve((size_t)-4096, 4096));
+}
+
 static void memory_is_as_was_asked_for(void **state)
 {
     (void)state;
@@ -182,6 +207,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_kth_allocation_fails_once),
         cmocka_unit_test(every_way_of_allocating_can_be_made_to_fail),
+        cmocka_unit_test(a_reserved_range_is_used_and_given_back_in_parts),
         cmocka_unit_test(memory_is_as_was_asked_for),
         cmocka_unit_test(a_failure_keeps_its_sentence),
         cmocka_unit_test(a_long_sentence_is_cut_and_ended),
