@@ -29,6 +29,25 @@ static inline uint64_t get_u64(const void *from)
     return le64toh(value);
 }
 
+/**
+ * Read a number from bytes that somebody else may be changing: the compiler, which may read memory
+ * as often as it likes, is kept from reading it again, so that what was checked is what is used.
+ */
+static inline uint16_t get_u16_once(const void *from)
+{
+    uint16_t value = get_u16(from);
+    __asm__("" : "+r"(value));
+    return value;
+}
+
+/** get_u16_once for 8 bytes. */
+static inline uint64_t get_u64_once(const void *from)
+{
+    uint64_t value = get_u64(from);
+    __asm__("" : "+r"(value));
+    return value;
+}
+
 static inline void put_u16(void *to, uint16_t value)
 {
     value = htole16(value);

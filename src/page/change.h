@@ -16,7 +16,7 @@
 enum change_op {
     CHANGE_INIT = 1,       /* type u16: page_init */
     CHANGE_INIT_INDEX = 2, /* slotted_bounds: slotted_init */
-    CHANGE_WRITE = 3,      /* offset u16, bytes */
+    CHANGE_WRITE = 3,      /* offset u16, bytes; not on index pages, not in the page header */
     CHANGE_INSERT = 4,     /* slot u16, flags u8, key size varint, key without prefix, value */
     CHANGE_DELETE = 5,     /* slot u16 */
     CHANGE_UPDATE = 6,     /* slot u16, flags u8, value */
@@ -65,8 +65,8 @@ bool change_begins_page(enum change_op op);
  * The page is in the state the change found when it was made (recovery compares LSNs), or the
  * change begins the page.
  *
- * @return FIRN_OK; FIRN_E_CORRUPT when the payload makes no sense on this page, without an error
- *         text; the page may then be half changed
+ * @return FIRN_OK; FIRN_E_CORRUPT, without an error text and the page untouched, when the payload
+ *         makes no sense on this page
  */
 firn_rc change_apply(uint8_t *page, uint32_t page_size_bytes, const struct change *change);
 
@@ -80,7 +80,7 @@ bool change_get_varint(struct span *from, uint64_t *value);
 size_t change_bounds_bytes(const struct slotted_bounds *bounds);
 size_t change_put_bounds(uint8_t *to, const struct slotted_bounds *bounds);
 
-/** @return a word for an operation, "insert"; static. */
+/** @return a word for an operation, "insert"; static; NULL for a number that is none. */
 const char *change_op_name(enum change_op op);
 
 #endif

@@ -1,12 +1,12 @@
 /*
  * slotted.h -- a node of a B+tree as bytes: sorted slots, cells, fences.
  *
- * Slots stand at the front, 8 bytes each and in key order: the first 4 bytes of the key behind the
- * page's prefix (as a number, so that most comparisons touch nothing else), the cell's offset, the
- * key's size. Cells fill the page from its end. Each node keeps the range of keys it may hold, its
- * fences: lower (inclusive) and upper (exclusive; absent: to the end), and what both fences begin
- * with is cut off all its keys (Graefe, "Modern B-Tree Techniques", 2011; prefix truncation and
- * poor man's normalized keys).
+ * Slots stand at the front, 8 bytes each and in key order: a head, 4 bytes of the key behind all
+ * that the page's keys share (as a number, so that most comparisons touch nothing else), the cell's
+ * offset, the size of the key behind the prefix. Cells fill the page from its end. Each node keeps
+ * the range of keys it may hold, its fences: lower (inclusive) and upper (exclusive; absent: to the
+ * end), and what both fences begin with is cut off all its keys (Graefe, "Modern B-Tree
+ * Techniques", 2011; prefix truncation and poor man's normalized keys).
  *
  * In an inner node the values are child page numbers (4 bytes) and the first key is the lower
  * fence, so the child for a key is that of the last slot at or below it.
@@ -23,7 +23,12 @@
 #include "page/page.h"
 
 enum {
-    SLOTTED_EXTERNAL = 1, /* the value is a reference to one that lies on blob pages */
+    SLOTTED_EXTERNAL = 1,    /* the value is a reference to one that lies on blob pages */
+    SLOTTED_LEVEL_MAX = 31,  /* no tree is higher */
+    SLOTTED_SLOTS_AT = 64,   /* the slots begin one cache line into the page */
+    SLOTTED_SLOT_BYTES = 8,  /* head u32, cell offset u16, suffix size u16 */
+    SLOTTED_VALUE_AT = 2,    /* a cell: value size and external bit u16, suffix, value */
+    SLOTTED_PACKED_BYTES = 4 /* what slotted_pack adds to a key and its value */
 };
 
 /** What an index page knows about itself beside its cells. */
@@ -50,7 +55,8 @@ static inline size_t slotted_cell_max(uint32_t page_size_bytes)
     return page_size_bytes / 5;
 }
 
-/** Make an empty node; header as page_init. The spans must not point into the page. */
+/** Make an empty node; header as page_init. The fences are at most slotted_key_max long, the lower
+ * below the upper; their spans must not point into the page. */
 void slotted_init(uint8_t *page, uint32_t page_size_bytes, uint64_t page_id,
                   const struct slotted_bounds *bounds);
 
@@ -85,6 +91,11 @@ static inline uint32_t slotted_next(const uint8_t *page)
 /**
  * Find a key.
  *
+ * The prefix is not compared: it lies at the page's other end, and who came down the tree knows
+ * that the key belongs here. For a key outside the fences the answer is a slot, but no meaningful
+ * one; ask slotted_covers first where that can happen.
+ *
+ * @param key   a whole key between the fences
  * @param slot  the first slot whose key is at or above it; the count if there is none
  * @return true if that slot's key equals it
  */
@@ -93,7 +104,8 @@ bool slotted_search(const uint8_t *page, uint32_t page_size_bytes, struct span k
 /**
  * Find the child that a key belongs to. Inner nodes.
  *
- * @param slot  its slot
+ * @param key   a whole key between the fences, as for slotted_search
+ * @param slot  its slot; 0 from an empty page
  * @return the child's page number; PAGE_NONE from an empty (or changing) page
  */
 uint32_t slotted_child(const uint8_t *page, uint32_t page_size_bytes, struct span key,
@@ -106,7 +118,15 @@ uint32_t slotted_child_at(const uint8_t *page, uint32_t page_size_bytes, unsigne
 bool slotted_covers(const uint8_t *page, uint32_t page_size_bytes, struct span key);
 
 /** @return the prefix that all keys of the page share; it points into the page. */
-struct span slotted_prefix(const uint8_t *page, uint32_t page_size_bytes);
+static inline struct span slotted_prefix(const uint8_t *page, uint32_t page_size_bytes)
+{
+    /* It is what the lower fence begins with, and that ends the page. */
+    size_t prefix_size = get_u16_once(page + 52);
+    size_t lower_size = get_u16_once(page + 54);
+    if (lower_size > page_size_bytes || prefix_size > lower_size)
+        return span_of(page, 0);
+    return span_of(page + page_size_bytes - lower_size, prefix_size);
+}
 
 /** A cell: key without the page's prefix, value; both point into the page. */
 struct slotted_cell {
@@ -116,12 +136,42 @@ struct slotted_cell {
 };
 
 /** Read a cell. @return false if there is no such slot, or a changing page makes no sense. */
-bool slotted_cell(const uint8_t *page, uint32_t page_size_bytes, unsigned slot,
-                  struct slotted_cell *cell);
+static inline bool slotted_cell(const uint8_t *page, uint32_t page_size_bytes, unsigned slot,
+                                struct slotted_cell *cell)
+{
+    size_t slot_at = SLOTTED_SLOTS_AT + (size_t)slot * SLOTTED_SLOT_BYTES;
+    if (slot >= slotted_count(page) || slot_at + SLOTTED_SLOT_BYTES > page_size_bytes)
+        return false;
+    uint64_t word = get_u64_once(page + slot_at);
+    uint32_t suffix_at = (uint32_t)(word >> 32 & 0xffff) + SLOTTED_VALUE_AT;
+    uint32_t suffix_size = (uint32_t)(word >> 48);
+    uint32_t value_at = suffix_at + suffix_size;
+    if (value_at > page_size_bytes)
+        return false;
+    uint32_t value_word = get_u16_once(page + suffix_at - SLOTTED_VALUE_AT);
+    uint32_t value_size = value_word & 0x7fff;
+    if (value_at + value_size > page_size_bytes)
+        return false;
+    cell->suffix = span_of(page + suffix_at, suffix_size);
+    cell->value = span_of(page + value_at, value_size);
+    cell->flags = value_word >> 15;
+    return true;
+}
 
 /** Copy the whole key of a slot. @return its size; 0 as well where slotted_cell returns false.
  * @param key  room for slotted_key_max */
-size_t slotted_copy_key(const uint8_t *page, uint32_t page_size_bytes, unsigned slot, uint8_t *key);
+static inline size_t slotted_copy_key(const uint8_t *page, uint32_t page_size_bytes, unsigned slot,
+                                      uint8_t *key)
+{
+    struct slotted_cell cell;
+    struct span prefix = slotted_prefix(page, page_size_bytes);
+    if (!slotted_cell(page, page_size_bytes, slot, &cell) ||
+        prefix.size_bytes + cell.suffix.size_bytes > slotted_key_max(page_size_bytes))
+        return 0;
+    memcpy(key, prefix.bytes, prefix.size_bytes);
+    memcpy(key + prefix.size_bytes, cell.suffix.bytes, cell.suffix.size_bytes);
+    return prefix.size_bytes + cell.suffix.size_bytes;
+}
 
 /** @return bytes free for cells and slots, after tidying up. */
 size_t slotted_free_bytes(const uint8_t *page, uint32_t page_size_bytes);
@@ -133,34 +183,41 @@ size_t slotted_cost(const uint8_t *page, size_t key_size_bytes, size_t value_siz
  * Insert a cell before a slot, tidying up if the room is scattered. The caller has found the slot
  * and seen that there is room (slotted_cost is at most slotted_free_bytes).
  *
- * @param key  the whole key; it lies between the fences
+ * @param key    the whole key; it lies between the fences; not in the page, as the value
  */
 void slotted_insert(uint8_t *page, uint32_t page_size_bytes, unsigned slot, struct span key,
                     struct span value, unsigned flags);
 
-/** Remove a cell. */
+/** Remove a cell. An inner node's first goes only as its last: it is the lower fence. */
 void slotted_delete(uint8_t *page, uint32_t page_size_bytes, unsigned slot);
 
 /** @return true if a value of another size can take the place of a slot's. */
 bool slotted_can_update(const uint8_t *page, uint32_t page_size_bytes, unsigned slot,
                         size_t value_size_bytes);
 
-/** Replace a cell's value; slotted_can_update has said yes. In place where sizes are equal. */
+/** Replace a cell's value; slotted_can_update has said yes. In place unless it grows. The value
+ * must not lie in the page. */
 void slotted_update(uint8_t *page, uint32_t page_size_bytes, unsigned slot, struct span value,
                     unsigned flags);
 
-/** Overwrite a part of a value; offset and size lie within it. */
+/** Overwrite a part of a value; offset and size lie within it, the bytes not in the page. */
 void slotted_patch(uint8_t *page, uint32_t page_size_bytes, unsigned slot, size_t offset,
                    struct span bytes);
 
+/** @return bytes that cells [from, to) of source take, slots included, on a page with these fences:
+ * the prefix may be another there. */
+size_t slotted_cells_bytes(const uint8_t *source, uint32_t page_size_bytes, unsigned from,
+                           unsigned to, const struct slotted_bounds *bounds);
+
 /** @return true if cells [from, to) of source fit into a page with these fences that has
- * `used_bytes` of cells already (measured with the new prefix). */
+ * `used_bytes` of cells already (slotted_cells_bytes with the new fences). */
 bool slotted_fits(const uint8_t *source, uint32_t page_size_bytes, unsigned from, unsigned to,
                   const struct slotted_bounds *bounds, size_t used_bytes);
 
 /**
  * Rebuild a page so that it keeps cells [from, to) under new fences and siblings: one half of a
- * split, or the widening before a merge. They fit (slotted_fits).
+ * split, or the widening before a merge. They fit (slotted_fits) and lie between the fences; the
+ * level stays.
  *
  * @param bounds  its spans must not point into the page
  */
@@ -180,28 +237,34 @@ size_t slotted_pack(const uint8_t *page, uint32_t page_size_bytes, unsigned from
                     uint8_t *packed);
 
 /** Add one cell to a packed run that a bulk build makes. @return bytes written
- * @param packed  room for 8 bytes beside key and value */
+ * @param packed  room for SLOTTED_PACKED_BYTES beside key and value */
 size_t slotted_pack_cell(struct span key, struct span value, unsigned flags, uint8_t *packed);
 
 /** Append packed cells behind a page's last; they fit and follow in order. @return FIRN_OK;
- * FIRN_E_CORRUPT when the bytes are no packed cells, do not fit or are out of order; the page may
- * then be half filled */
+ * FIRN_E_CORRUPT, the page untouched, when the bytes are no packed cells, do not fit or are out of
+ * order */
 firn_rc slotted_append_packed(uint8_t *page, uint32_t page_size_bytes, struct span packed);
 
 /** Set the siblings. */
 void slotted_set_prev(uint8_t *page, uint32_t page_no);
 void slotted_set_next(uint8_t *page, uint32_t page_no);
 
+/** Where to cut a node in two. */
+struct slotted_split {
+    unsigned slot;      /* the first that goes to the right, counted as before the insert */
+    bool new_goes_left; /* the new cell's side; it decides where its slot is slotted_split.slot */
+};
+
 /**
  * Choose where to split a full page for an insert before `slot`: by bytes in the middle, but at the
  * insert's place when inserts come in ascending (or descending) order, so that pages are left full.
+ * With ascending inserts at the end, only the new cell goes right; descending at the beginning, it
+ * alone stays left. Both halves fit, the new cell and the fence between them included.
  *
- * @return the first slot that goes to the right-hand page, counted as before the insert; from 0
- *         (descending inserts: only the new cell stays left) to the count (only the new cell goes
- *         right). Both halves fit, the new cell included.
+ * @param cost_bytes  slotted_cost of the new cell, more than is free
  */
-unsigned slotted_split_slot(const uint8_t *page, uint32_t page_size_bytes, unsigned slot,
-                            size_t cost_bytes);
+struct slotted_split slotted_split_slot(const uint8_t *page, uint32_t page_size_bytes,
+                                        unsigned slot, size_t cost_bytes);
 
 /**
  * Write the shortest key that is above left and at or below right: the separator of two leaves.

@@ -97,7 +97,7 @@ def documented():
                 continue
             if ";" in line or (line.rstrip().endswith(")") and statement.lstrip().startswith("static inline")):
                 is_function = re.search(r"\b\w+\s*\([^()]*(\([^()]*\)[^()]*)*\)", statement)
-                skipped = re.match(r"\s*(typedef|struct \w+\s*;|static_assert|extern const|enum)", statement)
+                skipped = re.match(r"\s*(typedef|struct \w+\s*;|_?[Ss]tatic_assert|extern const|enum)", statement)
                 if is_function and not skipped and not covered:
                     name = re.search(r"(\w+)\s*\(", statement).group(1)
                     yield f"{path.relative_to(ROOT)}:{number}: {name} has no comment"
