@@ -16,4 +16,11 @@
  */
 uint32_t checksum_crc32c(const void *memory, size_t size_bytes);
 
+/**
+ * Go on with a checksum: of A, extended by B, it is the checksum of A and B in one piece.
+ *
+ * @param checksum  what checksum_crc32c or this returned for what comes before; 0 for nothing
+ */
+uint32_t checksum_crc32c_extend(uint32_t checksum, const void *memory, size_t size_bytes);
+
 #endif

@@ -31,6 +31,7 @@ struct mtr_page {
 struct mtr {
     struct buffer_pool *pool;
     struct redo *redo;
+    struct redo_room room;
     uint32_t page_size_bytes;
     unsigned page_count;
     struct mtr_page pages[MTR_PAGES_MAX];
@@ -54,8 +55,9 @@ void mtr_free(struct mtr *mtr);
  */
 firn_rc mtr_begin(struct mtr *mtr, size_t log_bytes);
 
-/** Make sure of memory for so many more bytes of records. FIRN_E_NOMEM; FIRN_E_INVALID beyond
- * REDO_FRAME_BODY_MAX. */
+/** Make sure of memory, and room in the log beyond what mtr_begin asked for, for so many more bytes
+ * of records. FIRN_E_NOMEM; FIRN_E_INVALID beyond REDO_FRAME_BODY_MAX; FIRN_E_BUSY, without an
+ * error text: the log is nearly full, abandon and begin again with a higher bound. */
 firn_rc mtr_reserve(struct mtr *mtr, size_t log_bytes);
 
 /** Hand an exclusively fixed page to the mini-transaction, which unfixes it at its end. @return

@@ -36,7 +36,8 @@ struct redo_options {
     const char *directory;
     uint64_t file_size_bytes;   /* log_file_size; 4 MiB at least, a multiple of 1 MiB */
     uint32_t file_count;        /* log_files; 2 to 100 */
-    uint64_t buffer_size_bytes; /* log_buffer_size; 1 MiB at least and twice the largest frame */
+    uint64_t buffer_size_bytes; /* log_buffer_size; 1 MiB to 1 GiB, a multiple of 64 KiB; less than
+                                   twice the largest frame counts as that, 8 MiB */
     uint8_t environment[16];    /* whose log it is; checked at open */
     bool flush_thread;          /* write and sync once a second what modes 0 and 2 left behind;
                                    otherwise redo_tick does that when called */
@@ -50,9 +51,17 @@ struct redo_options {
  *
  * @param first_lsn  where the stream begins, a multiple of 8: REDO_FIRST_LSN, or where an old log
  *                   ended when its files are replaced to resize the ring
- * @return FIRN_OK, FIRN_E_EXISTS, FIRN_E_NOSPACE, FIRN_E_INVALID (options), ...
+ * A crash in it leaves no log, with files beside it that the next redo_create or redo_remove clears
+ * away, or the whole new log.
+ *
+ * @return FIRN_OK, FIRN_E_EXISTS (there is a log), FIRN_E_NOSPACE, FIRN_E_INVALID (options), ...
  */
 firn_rc redo_create(const struct redo_options *options, uint64_t first_lsn);
+
+/** Remove a log, or what was left of one half made or half removed. For the environment that was
+ * being made when the power went: its log holds nothing that anybody was promised. FIRN_OK also if
+ * there is none. */
+firn_rc redo_remove(const struct redo_options *options);
 
 /**
  * Open a log: read the checkpoint, nothing else. Appending begins after redo_recovered.
@@ -97,10 +106,12 @@ void redo_reader_close(struct redo_reader *reader);
 uint64_t redo_reader_bytes_ahead(const struct redo_reader *reader);
 
 /**
- * The log has been read to its end: appending begins there. What lies behind the end in the ring
- * can not be taken for a continuation.
+ * The log has been read to its end: make durable what was read, and let appending begin there. What
+ * lies behind the end in the ring is never taken for a continuation.
  *
- * @param end_lsn  where the last good frame ends
+ * @param end_lsn  where the last frame that redo_reader_next returned ends; the checkpoint's LSN if
+ *                 it returned none. A log that has not been read to its end is read here.
+ * @return FIRN_OK; FIRN_E_MISUSE if the log ends elsewhere; FIRN_E_CORRUPT, FIRN_E_IO, ...
  */
 firn_rc redo_recovered(struct redo *redo, uint64_t end_lsn);
 
@@ -154,14 +165,29 @@ uint64_t redo_capacity_bytes(const struct redo *redo);
 /** @return bytes between the last checkpoint and the tail: the checkpoint age. */
 uint64_t redo_age_bytes(const struct redo *redo);
 
+/** Room in the ring that a mini-transaction has been promised. Zero it once; the module's own. */
+struct redo_room {
+    uint64_t size_bytes;
+    uint32_t counter;
+};
+
 /**
- * Ask for room in the ring, before latching any page: waits until the tail is far enough from the
- * checkpoint for every mini-transaction that may be under way. Calls the urge function while it
- * waits, so that somebody writes pages and takes a checkpoint.
+ * Ask for room in the ring for one frame, before latching any page: waits until all that has been
+ * promised lies within the ring. Calls the urge function while it waits, so that somebody writes
+ * pages and takes a checkpoint. Also makes sure that the log buffer is not nearly full.
  *
- * @return FIRN_OK; FIRN_E_STOPPED
+ * @param size_bytes  of the frame's body, an upper bound; at most REDO_FRAME_BODY_MAX
+ * @param room        empty; give it back with redo_unreserve
+ * @return FIRN_OK; FIRN_E_STOPPED; what the urge function returned
  */
-firn_rc redo_reserve(struct redo *redo);
+firn_rc redo_reserve(struct redo *redo, uint64_t size_bytes, struct redo_room *room);
+
+/** Ask for more room without waiting, latches may be held. @return FIRN_OK; FIRN_E_BUSY without an
+ * error text: let go of everything and begin again with a higher bound */
+firn_rc redo_reserve_more(struct redo *redo, uint64_t size_bytes, struct redo_room *room);
+
+/** Give room back: behind redo_append, or when nothing is appended. Empty room is allowed. */
+void redo_unreserve(struct redo *redo, struct redo_room *room);
 
 /** Called by redo_reserve's callers' threads while the ring is full: write dirty pages (oldest
  * first) and take a checkpoint. Returns an error to give up with. */
@@ -171,12 +197,15 @@ void redo_set_urge(struct redo *redo, redo_urge *urge, void *context);
 /**
  * Take a checkpoint: recovery will begin at this LSN. Every page change below it is durable in the
  * tablespaces; that is the caller's to know. Makes the log durable up to the LSN first; durable on
- * return. An LSN at or below the last checkpoint does nothing.
+ * return. An LSN at or below the last checkpoint does nothing, nor does one within the log that was
+ * there before this open: only all of that can be left behind.
+ *
+ * @return FIRN_OK; FIRN_E_STOPPED
  */
 firn_rc redo_checkpoint(struct redo *redo, uint64_t lsn);
 
 /** Hold checkpoints back at an LSN (a file operation is under way whose record must be seen again
- * after a crash). Several holds may exist. */
+ * after a crash). Several holds may exist. Who holds does not wait for redo_reserve. */
 struct redo_hold {
     struct redo_hold *next;
     uint64_t lsn;
@@ -185,8 +214,11 @@ void redo_hold(struct redo *redo, struct redo_hold *hold);
 void redo_release(struct redo *redo, struct redo_hold *hold);
 
 /**
- * Give a cleanly closed log other files: called with everything checkpointed at the end of the
- * stream. A crash in it leaves the old log or the new one.
+ * Give a cleanly closed log the files that the options ask for, if they are others. A crash in it
+ * leaves the old log or the new one.
+ *
+ * @return FIRN_OK; FIRN_E_BUSY if there is log behind the checkpoint: recover and close first;
+ *         FIRN_E_NOSPACE (old and new files must fit), FIRN_E_INVALID, what redo_open returns
  */
 firn_rc redo_resize(const struct redo_options *options);
 

@@ -1,0 +1,29 @@
+/*
+ * futex.h -- sleep until a word changes, and wake who sleeps (futex(2)), within a process.
+ *
+ * Whoever waits reads the word, looks whether it must wait, and sleeps only if the word is still
+ * what it read. Whoever changes what is waited for changes it first, then the word, then wakes.
+ */
+#ifndef FIRN_BASE_FUTEX_H
+#define FIRN_BASE_FUTEX_H
+
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/** Sleep while the word is `seen`. May return early; callers look again. */
+static inline void futex_wait(_Atomic uint32_t *word, uint32_t seen)
+{
+    (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+}
+
+/** Wake so many of those who sleep on the word. @return how many were woken */
+static inline int futex_wake(_Atomic uint32_t *word, int count)
+{
+    return (int)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
+}
+
+#endif
