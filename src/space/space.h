@@ -122,6 +122,14 @@ firn_rc space_allocate_run(struct space_set *set, struct mtr *mtr, uint32_t spac
  * before latches and changes. */
 firn_rc space_prepare(struct space_set *set, uint32_t space, uint32_t pages);
 
+/**
+ * Take back pages that were allocated in this mini-transaction and have not been changed since: the
+ * caller could not go on. Cannot fail, for what describes them is latched by the mini-transaction
+ * already.
+ */
+void space_unallocate(struct space_set *set, struct mtr *mtr, uint32_t space, uint64_t owner,
+                      uint32_t first_page, uint32_t count);
+
 /** Give a page back: it is free when the mini-transaction commits. @param page taken by the mtr */
 firn_rc space_free(struct space_set *set, struct mtr *mtr, struct mtr_page *page, uint64_t owner);
 
@@ -133,11 +141,15 @@ enum { SPACE_LOG_MAX_BYTES = 512, SPACE_MTR_PAGES = 3 };
 firn_rc space_set_entry(struct space_set *set, struct mtr *mtr, uint32_t space, uint32_t page_no);
 firn_rc space_entry(struct space_set *set, uint32_t space, uint32_t *page_no);
 
-/** The head of the tablespace's list of large values that are being written or freed: pages on it
- * belong to nobody else, and are freed after a crash (src/btree/README.md). PAGE_NONE when empty.
+/**
+ * The first page of the tablespace's register of pages in limbo: what is being built or freed in
+ * several mini-transactions and belongs to nobody else, to be freed after a crash
+ * (src/btree/README.md). PAGE_NONE when there is none.
+ *
+ * @param mtr  where not NULL, page 0 is latched by it, so that the answer holds until its end
  */
 firn_rc space_set_limbo(struct space_set *set, struct mtr *mtr, uint32_t space, uint32_t page_no);
-firn_rc space_limbo(struct space_set *set, uint32_t space, uint32_t *page_no);
+firn_rc space_limbo(struct space_set *set, struct mtr *mtr, uint32_t space, uint32_t *page_no);
 
 /* ---- Judging ---- */
 
