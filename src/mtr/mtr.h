@@ -20,7 +20,7 @@
 enum { MTR_PAGES_MAX = 64 };
 
 struct mtr_page {
-    struct buffer_frame *frame;
+    struct buffer_frame *frame; /* NULL: dropped */
     uint8_t *bytes;
     uint64_t page_id;
     bool changed;
@@ -37,7 +37,9 @@ struct mtr {
     struct mtr_page pages[MTR_PAGES_MAX];
     uint8_t *log;
     size_t log_bytes;
+    size_t log_limit; /* what has been reserved; never more than the capacity */
     size_t log_capacity;
+    uint8_t *originals; /* mtr_verify_changes: what the pages were when they were taken */
 };
 
 /** Prepare for mini-transactions on a pool. No memory yet. */
@@ -64,10 +66,12 @@ firn_rc mtr_reserve(struct mtr *mtr, size_t log_bytes);
  * where it keeps it; valid until the end */
 struct mtr_page *mtr_take(struct mtr *mtr, struct buffer_frame *frame);
 
-/** Fix a page exclusively and take it; if the mini-transaction has it already, that is returned. */
+/** Fix a page exclusively and take it; if the mini-transaction has it already, that is returned.
+ * Errors as buffer_fix. */
 firn_rc mtr_fix(struct mtr *mtr, uint64_t page_id, struct mtr_page **page);
 
-/** buffer_fix_new and take. */
+/** buffer_fix_new and take. A page that the mini-transaction has already (it freed it) is returned.
+ */
 firn_rc mtr_fix_new(struct mtr *mtr, uint64_t page_id, struct mtr_page **page);
 
 /** Unfix a taken page early; it has not been changed. */
@@ -86,7 +90,8 @@ firn_rc mtr_commit(struct mtr *mtr, uint64_t *end_lsn);
 /** Give the pages back; nothing has been changed. */
 void mtr_abandon(struct mtr *mtr);
 
-/* ---- Changes: do and record. Documented in page.h and slotted.h. ---- */
+/* ---- Changes: record, then do what the record says. Documented in page.h and slotted.h; the bytes
+ * given must not lie in the page. ---- */
 
 void mtr_page_init(struct mtr *mtr, struct mtr_page *page, enum page_type type);
 void mtr_page_free(struct mtr *mtr, struct mtr_page *page);
@@ -106,6 +111,14 @@ void mtr_set_siblings(struct mtr *mtr, struct mtr_page *page, uint32_t prev, uin
 
 /** Record something that is not about a page's bytes (CHANGE_SPACE_*). */
 void mtr_note(struct mtr *mtr, enum change_op op, uint64_t page_id, struct span payload);
+
+/**
+ * For tests: judge every mini-transaction that begins from now on. At its end its records are
+ * repeated on the pages as they were when they were taken, and what comes out must be what the
+ * pages are; otherwise the process ends. So a change that bypasses the log, or that is not the same
+ * when repeated, is found where it is made. No mini-transaction is open in any thread.
+ */
+void mtr_verify_changes(bool on);
 
 /** Upper bounds of what the records take, for mtr_begin and mtr_reserve. */
 static inline size_t mtr_cost(size_t payload_bytes)
