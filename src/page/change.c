@@ -230,7 +230,7 @@ static bool apply_delete(uint8_t *page, uint32_t page_size_bytes, const struct c
 {
     struct span payload = change->payload;
     unsigned slot;
-    if (!take_u16(&payload, &slot) || payload.size_bytes != 0 || !slotted_can_delete(page, slot))
+    if (!take_u16(&payload, &slot) || payload.size_bytes != 0 || slot >= slotted_count(page))
         return false;
     slotted_delete(page, page_size_bytes, slot);
     return true;

@@ -105,8 +105,7 @@ bool suffix_belongs(const uint8_t *page, uint32_t page_size_bytes, unsigned slot
     struct slotted_bounds bounds;
     slotted_bounds(page, page_size_bytes, &bounds);
     if (slot == 0) {
-        int order = span_compare(suffix, fence_suffix(page, bounds.lower));
-        if (order < 0 || (order > 0 && bounds.level > 0))
+        if (span_compare(suffix, fence_suffix(page, bounds.lower)) < 0)
             return false;
     } else if (span_compare(suffix_at(page, page_size_bytes, slot - 1), suffix) >= 0) {
         return false;

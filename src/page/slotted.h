@@ -9,7 +9,8 @@
  * Techniques", 2011; prefix truncation and poor man's normalized keys).
  *
  * In an inner node the values are child page numbers (4 bytes) and the first key is the lower
- * fence, so the child for a key is that of the last slot at or below it.
+ * fence (when a mini-transaction ends; a split may insert it last), so the child for a key is that
+ * of the last slot at or below it.
  *
  * Functions that only read may be called on a page that changes meanwhile (buffer.h, optimistic
  * views): whatever the bytes, they end, stay inside the page and return something; the caller
@@ -23,12 +24,12 @@
 #include "page/page.h"
 
 enum {
-    SLOTTED_EXTERNAL = 1,    /* the value is a reference to one that lies on blob pages */
-    SLOTTED_LEVEL_MAX = 31,  /* no tree is higher */
-    SLOTTED_SLOTS_AT = 64,   /* the slots begin one cache line into the page */
-    SLOTTED_SLOT_BYTES = 8,  /* head u32, cell offset u16, suffix size u16 */
-    SLOTTED_VALUE_AT = 2,    /* a cell: value size and external bit u16, suffix, value */
-    SLOTTED_PACKED_BYTES = 4 /* what slotted_pack adds to a key and its value */
+    SLOTTED_EXTERNAL = 1,     /* the value is a reference to one that lies on blob pages */
+    SLOTTED_LEVEL_MAX = 31,   /* no tree is higher */
+    SLOTTED_SLOTS_AT = 64,    /* the slots begin one cache line into the page */
+    SLOTTED_SLOT_BYTES = 8,   /* head u32, cell offset u16, suffix size u16 */
+    SLOTTED_VALUE_AT = 2,     /* a cell: value size and external bit u16, suffix, value */
+    SLOTTED_PACKED_BYTES = 6, /* at most what packing adds to a key and its value */
 };
 
 /** What an index page knows about itself beside its cells. */
@@ -188,7 +189,7 @@ size_t slotted_cost(const uint8_t *page, size_t key_size_bytes, size_t value_siz
 void slotted_insert(uint8_t *page, uint32_t page_size_bytes, unsigned slot, struct span key,
                     struct span value, unsigned flags);
 
-/** Remove a cell. An inner node's first goes only as its last: it is the lower fence. */
+/** Remove a cell. */
 void slotted_delete(uint8_t *page, uint32_t page_size_bytes, unsigned slot);
 
 /** @return true if a value of another size can take the place of a slot's. */
@@ -226,9 +227,9 @@ void slotted_rebuild(uint8_t *page, uint32_t page_size_bytes, unsigned from, uns
 
 /**
  * Pack cells [from, to) of a page for slotted_append_packed: whole keys, so that the prefix of the
- * page they go to does not matter.
+ * page they go to does not matter, each written as what it adds to the one before.
  *
- * @param packed  room for slotted_packed_bytes
+ * @param packed  room for slotted_packed_bytes, which is at most a page and a key
  * @return bytes written
  */
 size_t slotted_packed_bytes(const uint8_t *page, uint32_t page_size_bytes, unsigned from,
@@ -237,8 +238,10 @@ size_t slotted_pack(const uint8_t *page, uint32_t page_size_bytes, unsigned from
                     uint8_t *packed);
 
 /** Add one cell to a packed run that a bulk build makes. @return bytes written
+ * @param before  the key of the cell before it in the run; empty for the first
  * @param packed  room for SLOTTED_PACKED_BYTES beside key and value */
-size_t slotted_pack_cell(struct span key, struct span value, unsigned flags, uint8_t *packed);
+size_t slotted_pack_cell(struct span before, struct span key, struct span value, unsigned flags,
+                         uint8_t *packed);
 
 /** Append packed cells behind a page's last; they fit and follow in order. @return FIRN_OK;
  * FIRN_E_CORRUPT, the page untouched, when the bytes are no packed cells, do not fit or are out of

@@ -144,15 +144,8 @@ static void add_garbage(uint8_t *page, size_t size_bytes)
     put_u16(page + AT_GARBAGE, (uint16_t)(get_u16(page + AT_GARBAGE) + size_bytes));
 }
 
-bool slotted_can_delete(const uint8_t *page, unsigned slot)
-{
-    unsigned count = slotted_count(page);
-    return slot < count && (slotted_level(page) == 0 || slot > 0 || count == 1);
-}
-
 void slotted_delete(uint8_t *page, uint32_t page_size_bytes, unsigned slot)
 {
-    ENSURE(slotted_can_delete(page, slot));
     struct slotted_cell cell = cell_at(page, page_size_bytes, slot);
     unsigned count = slotted_count(page);
     unsigned offset = cell_offset(page, slot);

@@ -34,6 +34,7 @@ enum {
 
     CELL_COST = SLOTTED_SLOT_BYTES + SLOTTED_VALUE_AT, /* what a cell takes beside its bytes */
     CHILD_BYTES = 4,                                   /* an inner node's values */
+    SLOTTED_KEY_MAX = PAGE_SIZE_MAX / 16 * 3,          /* slotted_key_max of the largest page */
     RUN_MAX = INT16_MAX,
     RUN_ENOUGH = 2, /* so many beside each other, and the one to come, are no chance */
 };
@@ -167,10 +168,6 @@ bool bounds_are_sound(uint32_t page_size_bytes, const struct slotted_bounds *bou
 /** @return true if cells [from, to) may be kept under these fences. */
 bool slotted_can_rebuild(const uint8_t *page, uint32_t page_size_bytes, unsigned from, unsigned to,
                          const struct slotted_bounds *bounds);
-
-/** @return true if there is such a cell, and an inner node without it still begins at its lower
- * fence. */
-bool slotted_can_delete(const uint8_t *page, unsigned slot);
 
 /** @return true if a key without its prefix has its place at a slot: between its neighbours, or
  * between a neighbour and a fence. */
