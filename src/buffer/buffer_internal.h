@@ -174,6 +174,7 @@ struct buffer_pool {
     uint64_t read_ahead_evicted;
     uint32_t retire_from; /* frames from here on are not handed out: a resize takes them away */
     _Alignas(64) _Atomic uint32_t entered; /* pages that came in so far, modulo 2^32 */
+    _Atomic uint32_t fresh_window; /* a touch counts when so many came in since the page did */
 
     _Alignas(64) _Atomic uint64_t pages_read;
     _Atomic uint64_t pages_read_ahead;

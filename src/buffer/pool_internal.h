@@ -1,0 +1,207 @@
+/*
+ * pool_internal.h -- what the files of the pool proper share: latches, page map, replacement,
+ * reads.
+ */
+#ifndef FIRN_BUFFER_POOL_INTERNAL_H
+#define FIRN_BUFFER_POOL_INTERNAL_H
+
+#include "buffer/buffer_internal.h"
+
+/* ---- Memory: pool.c ---- */
+
+/** @return how many frames a pool of a size has: descriptors and page map count, too. */
+uint32_t pool_frames_for(uint32_t page_size_bytes, uint64_t size_bytes);
+
+/** Make memory of frames [0, frame_count) usable. FIRN_E_NOMEM, without an error text. */
+firn_rc pool_commit(struct buffer_pool *pool, uint32_t frame_count);
+
+/** Settle frame_count and what follows from it. */
+void pool_set_frames(struct buffer_pool *pool, uint32_t frame_count);
+
+/** FIRN_E_INVALID, raised, if the pool cannot have a size. */
+firn_rc pool_check_size(const struct buffer_pool *pool, uint64_t size_bytes);
+
+/* ---- Latches: latch.c ---- */
+
+/**
+ * Wait for a latch on a frame that the caller has pinned. BUFFER_PIN waits for reading alone.
+ *
+ * @return false if the frame has lost its page meanwhile: its reader failed. The caller then gives
+ *         the pin back with frame_leave
+ */
+bool latch_wait(struct buffer_frame *frame, enum buffer_mode mode);
+
+/** Wait until none of some flags (BUFFER_IS_...) is set. Whoever clears them wakes waiters. */
+void latch_wait_clear(struct buffer_frame *frame, uint64_t flags);
+
+/** End an exclusive latch, and take away `pins` pins with it. */
+void latch_end_exclusive(struct buffer_frame *frame, unsigned pins);
+
+/** End a shared latch, and take away `pins` pins with it. */
+void latch_end_shared(struct buffer_frame *frame, unsigned pins);
+
+/** Wake those who wait on a frame; the caller has just cleared BUFFER_HAS_WAITERS. */
+void latch_wake(struct buffer_frame *frame);
+
+/** Bytes that views read may be about to change: they must not seem to before EXCLUSIVE is seen.
+ * Pairs with the acquire fence in buffer_view_valid. */
+static inline void latch_fence_exclusive(void)
+{
+#if !BUFFER_VIEWS_LATCH
+    atomic_thread_fence(memory_order_release);
+#endif
+}
+
+static inline unsigned state_shared(uint64_t state)
+{
+    return (unsigned)((state & BUFFER_SHARED_MASK) >> BUFFER_SHARED_SHIFT);
+}
+
+static inline unsigned state_pins(uint64_t state)
+{
+    return (unsigned)(state & BUFFER_PIN_MASK);
+}
+
+/** @return true if a latch in this mode can be had in this state. */
+static inline bool state_allows(uint64_t state, enum buffer_mode mode)
+{
+    switch (mode) {
+    case BUFFER_PIN:
+        return (state & BUFFER_IS_READING) == 0;
+    case BUFFER_SHARED:
+        return (state & (BUFFER_IS_EXCLUSIVE | BUFFER_IS_WANTED)) == 0 &&
+               (state & BUFFER_SHARED_MASK) != BUFFER_SHARED_MASK;
+    case BUFFER_EXCLUSIVE:
+        return (state & (BUFFER_IS_EXCLUSIVE | BUFFER_SHARED_MASK)) == 0;
+    }
+    return false;
+}
+
+/** @return the state with a latch taken. */
+static inline uint64_t state_latched(uint64_t state, enum buffer_mode mode)
+{
+    if (mode == BUFFER_SHARED)
+        return state + BUFFER_SHARED_ONE;
+    if (mode == BUFFER_EXCLUSIVE)
+        return (state | BUFFER_IS_EXCLUSIVE) & ~BUFFER_IS_WANTED;
+    return state;
+}
+
+/** Let a spinning thread's sibling run. */
+static inline void spin_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* ---- The page map: map.c ---- */
+
+/** Make a map for a pool that begins with frame_count frames. */
+firn_rc map_open(struct buffer_pool *pool, uint32_t frame_count);
+void map_close(struct buffer_pool *pool);
+
+/** @return bytes of memory that a map for so many frames takes. */
+uint64_t map_size_bytes(uint32_t frame_count);
+
+/** Fit the map to another number of frames, while it is used. FIRN_E_NOMEM: it stays usable. */
+firn_rc map_resize(struct buffer_pool *pool, uint32_t frame_count);
+
+/**
+ * Find a page without a lock. The answer is a hint: the frame may have lost the page by now, and
+ * NULL may be wrong while others insert and remove.
+ */
+struct buffer_frame *map_find(const struct buffer_pool *pool, uint64_t page_id);
+
+/** Lock the partition that a page belongs to. While it is locked, a page of it is in the map if and
+ * only if a frame is PRESENT with it. */
+void map_lock(struct buffer_pool *pool, uint64_t page_id);
+void map_unlock(struct buffer_pool *pool, uint64_t page_id);
+
+/** The same with the partition locked: find (exactly), insert (it is not there) and remove (it
+ * is). */
+struct buffer_frame *map_find_locked(struct buffer_pool *pool, uint64_t page_id);
+void map_insert_locked(struct buffer_pool *pool, uint64_t page_id, struct buffer_frame *frame);
+void map_remove_locked(struct buffer_pool *pool, uint64_t page_id, struct buffer_frame *frame);
+
+/* ---- Replacement: replace.c ---- */
+
+/** Make the lists empty. */
+void lists_init(struct buffer_pool *pool);
+
+/** Put frames [first, end) that nobody owns into the free list. */
+void lists_add_free(struct buffer_pool *pool, uint32_t first, uint32_t end);
+
+/**
+ * Take a frame for a page that comes in: a free one, or that of a clean page that is due. It is in
+ * the old list and the caller's own; not PRESENT.
+ *
+ * @return FIRN_OK; FIRN_E_BUSY: every frame is pinned, raised; what the writer failed with
+ */
+firn_rc frame_take(struct buffer_pool *pool, struct buffer_frame **frame);
+
+/** The same, without writing and waiting. @return NULL if there is none at hand */
+struct buffer_frame *frame_take_cheaply(struct buffer_pool *pool);
+
+/** Make a frame that the caller owns (not PRESENT, no pins) a free one. */
+void frame_free(struct buffer_pool *pool, struct buffer_frame *frame);
+
+/** Give back the pin of a frame that lost its page while the caller waited for it. */
+void frame_leave(struct buffer_pool *pool, struct buffer_frame *frame);
+
+/** @return what a touch makes of a state whose usage is not full, for the swap that pins. What a
+ * touch is worth is told in replace.c. */
+uint64_t state_touched(struct buffer_pool *pool, struct buffer_frame *frame, uint64_t state,
+                       enum buffer_hint hint);
+
+/** Note that a page was touched; `state` is what the caller loaded. */
+void frame_touch_slowly(struct buffer_pool *pool, struct buffer_frame *frame, uint64_t state);
+
+static inline void frame_touch(struct buffer_pool *pool, struct buffer_frame *frame, uint64_t state)
+{
+    if (__builtin_expect((state & BUFFER_USAGE_MASK) != BUFFER_USAGE_MASK, 0))
+        frame_touch_slowly(pool, frame, state);
+}
+
+/* ---- Pages coming in: read.c ---- */
+
+/** Make a frame from frame_take hold a page: PRESENT, EXCLUSIVE, pinned once, with more flags.
+ * @return false if the page is in the pool already: the frame is free again */
+bool frame_publish(struct buffer_pool *pool, struct buffer_frame *frame, uint64_t page_id,
+                   uint64_t flags);
+
+/** Take a page that frame_publish made away again, with the publisher's pin. Those who wait for it
+ * get the failure, or look again if rc is FIRN_OK. */
+void frame_withdraw(struct buffer_pool *pool, struct buffer_frame *frame, firn_rc rc,
+                    enum page_state state);
+
+/** The bytes have come: let others in, and turn the exclusive latch into one in another mode. */
+void frame_arrived(struct buffer_frame *frame, enum buffer_mode mode, unsigned pins_to_drop);
+
+/** Judge the bytes that were read into a frame. FIRN_E_CORRUPT without an error text. */
+firn_rc frame_verify(struct buffer_pool *pool, struct buffer_frame *frame, enum page_state *state);
+
+/** Raise what a reader of a page failed with. */
+firn_rc page_read_raise(struct buffer_pool *pool, uint64_t page_id, firn_rc rc,
+                        enum page_state state);
+
+/** Read a page that is not in the pool and hold it in a mode. *frame is NULL when somebody else was
+ * faster: look again. */
+firn_rc page_read(struct buffer_pool *pool, uint64_t page_id, enum buffer_mode mode,
+                  enum buffer_hint hint, struct buffer_frame **frame);
+
+/* ---- Counting: counters.c ---- */
+
+struct buffer_shard *counters_shard(struct buffer_pool *pool);
+
+/** Count a view, without a shared write as a rule. */
+void counters_view(struct buffer_pool *pool);
+
+/* ---- Read-ahead: prefetch.c ---- */
+
+firn_rc reader_open(struct buffer_pool *pool);
+void reader_close(struct buffer_pool *pool);
+
+#endif
