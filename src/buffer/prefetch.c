@@ -9,7 +9,7 @@ enum {
 };
 
 /* Pages on their way. */
-struct batch {
+struct read_batch {
     unsigned count;
     struct buffer_frame *frames[BATCH_PAGES];
     struct io_request requests[BATCH_PAGES];
@@ -28,7 +28,7 @@ void reader_close(struct buffer_pool *pool)
 
 /* Publish a frame for a page and prepare its request. @return false if there is no need or no way
  */
-static bool batch_add(struct buffer_pool *pool, struct batch *batch, uint64_t page_id)
+static bool batch_add(struct buffer_pool *pool, struct read_batch *batch, uint64_t page_id)
 {
     struct io_file *file;
     uint64_t offset;
@@ -90,7 +90,7 @@ static bool batch_queue(struct buffer_pool *pool, struct io_request **requests, 
     return submitted;
 }
 
-static void batch_read(struct buffer_pool *pool, struct batch *batch)
+static void batch_read(struct buffer_pool *pool, struct read_batch *batch)
 {
     for (unsigned begin = 0; begin < batch->count;) {
         struct io_request *same[BATCH_PAGES];
@@ -113,7 +113,7 @@ static void batch_read(struct buffer_pool *pool, struct batch *batch)
 unsigned buffer_prefetch(struct buffer_pool *pool, const uint64_t *page_ids, unsigned count)
 {
     unsigned started = 0;
-    struct batch batch;
+    struct read_batch batch;
     for (unsigned i = 0; i < count;) {
         batch.count = 0;
         for (; i < count && batch.count < BATCH_PAGES; i++)
