@@ -52,6 +52,7 @@ struct buffer_options {
     enum buffer_doublewrite doublewrite;
     struct io_system *doublewrite_system;
     const char *doublewrite_directory;
+    bool doublewrite_direct; /* past the page cache */
     uint8_t environment[16];
     bool cleaner_thread;        /* otherwise callers clean in the foreground when frames run out */
     unsigned io_capacity;       /* pages a second that the cleaner writes when nothing presses */

@@ -57,6 +57,12 @@ static inline bool page_size_is_valid(uint64_t size_bytes)
            (size_bytes & (size_bytes - 1)) == 0;
 }
 
+/** @return the checksum as page_seal filled it in. */
+static inline uint32_t page_checksum(const uint8_t *page)
+{
+    return get_u32(page);
+}
+
 static inline uint32_t page_number(const uint8_t *page)
 {
     return get_u32(page + 4);

@@ -1,0 +1,246 @@
+/*
+ * doublewrite.c -- making and writing the doublewrite file. Why what it does is enough is argued in
+ * README.md; what is done with it after a crash stands in doublewrite_repair.c.
+ */
+#include "buffer/doublewrite_file_internal.h"
+
+#include "base/check.h"
+#include "base/checksum.h"
+#include "base/endian.h"
+#include "base/memory.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char file_name[] = "firn_doublewrite";
+
+struct doublewrite {
+    struct io_file *file;
+    uint32_t page_size_bytes;
+};
+
+_Static_assert(DOUBLEWRITE_AT_ENTRIES + DOUBLEWRITE_PAGES_MAX * DOUBLEWRITE_ENTRY_BYTES <=
+                   DOUBLEWRITE_BLOCK_BYTES,
+               "the entries of a batch fit into its header");
+_Static_assert(DOUBLEWRITE_IMAGE_BYTES / PAGE_SIZE_MAX >= 1, "an area takes a page of any size");
+_Static_assert(DOUBLEWRITE_AREA_BYTES % DOUBLEWRITE_BLOCK_BYTES == 0 &&
+                   DOUBLEWRITE_BLOCK_BYTES % PAGE_SIZE_MIN == 0,
+               "images lie at multiples of what direct I/O asks for");
+
+/* ---- Headers ---- */
+
+static void block_seal(uint8_t *block, uint32_t magic)
+{
+    put_u32(block, magic);
+    put_u32(block + 4, checksum_crc32c(block + 8, DOUBLEWRITE_BLOCK_BYTES - 8));
+}
+
+bool doublewrite_block_is_good(const uint8_t *block, uint32_t magic)
+{
+    return get_u32(block) == magic &&
+           get_u32(block + 4) == checksum_crc32c(block + 8, DOUBLEWRITE_BLOCK_BYTES - 8);
+}
+
+static void header_fill(uint8_t *block, const struct doublewrite_options *options)
+{
+    memset(block, 0, DOUBLEWRITE_BLOCK_BYTES);
+    put_u32(block + DOUBLEWRITE_AT_VERSION, DOUBLEWRITE_VERSION);
+    put_u32(block + DOUBLEWRITE_AT_PAGE_SIZE, options->page_size_bytes);
+    memcpy(block + DOUBLEWRITE_AT_ENVIRONMENT, options->environment, sizeof(options->environment));
+    put_u32(block + DOUBLEWRITE_AT_AREAS, DOUBLEWRITE_AREAS);
+    put_u32(block + DOUBLEWRITE_AT_AREA_BYTES, DOUBLEWRITE_AREA_BYTES);
+    block_seal(block, DOUBLEWRITE_MAGIC_FILE);
+}
+
+/* What a person may do with a file that is of no use: without it a torn page cannot be repaired,
+   but is still found by its checksum. */
+#define ADVICE                                                                                     \
+    "put the right file back, or move this one away: pages torn by a power cut, if there are "     \
+    "any, "                                                                                        \
+    "will then be reported when they are read"
+
+static firn_rc header_judge(const uint8_t *block, const struct doublewrite_options *options,
+                            const char *path)
+{
+    if (!doublewrite_block_is_good(block, DOUBLEWRITE_MAGIC_FILE))
+        return rc_raise(FIRN_E_CORRUPT,
+                        "%s is no doublewrite file, or its first block is damaged; " ADVICE, path);
+    uint32_t version = get_u32(block + DOUBLEWRITE_AT_VERSION);
+    if (version != DOUBLEWRITE_VERSION)
+        return rc_raise(FIRN_E_UNSUPPORTED,
+                        "%s has format version %u, this program knows version %u; use a newer one",
+                        path, version, DOUBLEWRITE_VERSION);
+    if (memcmp(block + DOUBLEWRITE_AT_ENVIRONMENT, options->environment,
+               sizeof(options->environment)) != 0)
+        return rc_raise(FIRN_E_CORRUPT, "%s belongs to another environment; " ADVICE, path);
+    uint32_t page_size_bytes = get_u32(block + DOUBLEWRITE_AT_PAGE_SIZE);
+    if (page_size_bytes != options->page_size_bytes)
+        return rc_raise(FIRN_E_CORRUPT,
+                        "%s is for pages of %u bytes, this environment has pages of %u; " ADVICE,
+                        path, page_size_bytes, options->page_size_bytes);
+    if (get_u32(block + DOUBLEWRITE_AT_AREAS) != DOUBLEWRITE_AREAS ||
+        get_u32(block + DOUBLEWRITE_AT_AREA_BYTES) != DOUBLEWRITE_AREA_BYTES)
+        return rc_raise(FIRN_E_CORRUPT, "%s has areas of a size that cannot be; " ADVICE, path);
+    return FIRN_OK;
+}
+
+/* ---- Opening ---- */
+
+static firn_rc open_aligned(const struct doublewrite_options *options, const char *path,
+                            unsigned flags, struct io_file **file)
+{
+    struct io_file *opened;
+    flags |= options->direct ? IO_OPEN_DIRECT : 0;
+    FIRN_TRY(io_file_open(options->system, IO_CLASS_DOUBLEWRITE, path, flags, &opened));
+    if (io_file_alignment(opened) > DOUBLEWRITE_BLOCK_BYTES) {
+        FIRN_TRY(io_file_close(opened)); /* blocks larger than a header: through the page cache */
+        flags &= ~(unsigned)IO_OPEN_DIRECT;
+        FIRN_TRY(io_file_open(options->system, IO_CLASS_DOUBLEWRITE, path, flags, &opened));
+    }
+    *file = opened;
+    return FIRN_OK;
+}
+
+static firn_rc raise_no_memory(const char *directory)
+{
+    return rc_raise(FIRN_E_NOMEM, "cannot open the doublewrite file in %s: no memory", directory);
+}
+
+char *doublewrite_path(const char *directory, const char *suffix)
+{
+    size_t size_bytes = strlen(directory) + sizeof(file_name) + strlen(suffix) + 1;
+    char *path = memory_alloc(size_bytes);
+    if (path != NULL)
+        snprintf(path, size_bytes, "%s/%s%s", directory, file_name, suffix);
+    return path;
+}
+
+firn_rc doublewrite_open_existing(const struct doublewrite_options *options, unsigned flags,
+                                  struct io_file **file)
+{
+    firn_rc rc = FIRN_E_NOMEM;
+    struct io_file *opened = NULL;
+    uint64_t size_bytes = 0;
+    char *path = doublewrite_path(options->directory, "");
+    uint8_t *block = memory_alloc_aligned(DOUBLEWRITE_BLOCK_BYTES, DOUBLEWRITE_BLOCK_BYTES);
+    if (path == NULL || block == NULL) {
+        raise_no_memory(options->directory);
+        goto out;
+    }
+    FIRN_TRY_GOTO(open_aligned(options, path, flags, &opened), out);
+    FIRN_TRY_GOTO(io_file_size(opened, &size_bytes), out);
+    if (size_bytes >= DOUBLEWRITE_BLOCK_BYTES) {
+        FIRN_TRY_GOTO(io_read(opened, block, DOUBLEWRITE_BLOCK_BYTES, 0), out);
+        FIRN_TRY_GOTO(header_judge(block, options, path), out);
+    }
+    if (size_bytes < DOUBLEWRITE_FILE_BYTES)
+        rc = rc_raise(FIRN_E_CORRUPT, "%s is truncated: it has %llu bytes instead of %llu; " ADVICE,
+                      path, (unsigned long long)size_bytes,
+                      (unsigned long long)DOUBLEWRITE_FILE_BYTES);
+out:
+    if (rc == FIRN_OK)
+        *file = opened;
+    else if (opened != NULL)
+        io_file_close(opened);
+    memory_free(block);
+    memory_free(path);
+    return rc;
+}
+
+/* The areas are written, not just allocated: a batch must not pay for extents, nor its sync for
+   their being recorded. */
+static firn_rc write_empty(const struct doublewrite_options *options, struct io_file *file)
+{
+    uint8_t *zeros = memory_alloc_aligned(DOUBLEWRITE_AREA_BYTES, DOUBLEWRITE_BLOCK_BYTES);
+    if (zeros == NULL)
+        return raise_no_memory(options->directory);
+    memset(zeros, 0, DOUBLEWRITE_AREA_BYTES);
+    firn_rc rc = FIRN_OK;
+    for (unsigned area = 0; area < DOUBLEWRITE_AREAS && rc == FIRN_OK; area++)
+        rc = io_write(file, zeros, DOUBLEWRITE_AREA_BYTES, doublewrite_area_offset(area));
+    if (rc == FIRN_OK) {
+        header_fill(zeros, options);
+        rc = io_write(file, zeros, DOUBLEWRITE_BLOCK_BYTES, 0);
+    }
+    if (rc == FIRN_OK)
+        rc = io_sync(file, IO_SYNC_ALL);
+    memory_free(zeros);
+    return rc;
+}
+
+/* Made under another name, so that a file of the right one is always whole. */
+static firn_rc create(const struct doublewrite_options *options)
+{
+    firn_rc rc = FIRN_E_NOMEM;
+    struct io_file *file = NULL;
+    char *path = doublewrite_path(options->directory, "");
+    char *new_path = doublewrite_path(options->directory, ".new");
+    if (path == NULL || new_path == NULL) {
+        raise_no_memory(options->directory);
+        goto out;
+    }
+    FIRN_TRY_GOTO(open_aligned(options, new_path, IO_OPEN_CREATE | IO_OPEN_TRUNCATE, &file), out);
+    rc = write_empty(options, file);
+    firn_rc close_rc = io_file_close(file);
+    if (rc == FIRN_OK)
+        rc = close_rc;
+    if (rc == FIRN_OK)
+        rc = io_rename(options->system, new_path, path);
+    if (rc == FIRN_OK)
+        rc = io_sync_directory(options->system, options->directory);
+out:
+    memory_free(new_path);
+    memory_free(path);
+    return rc;
+}
+
+firn_rc doublewrite_open(const struct doublewrite_options *options,
+                         struct doublewrite **doublewrite)
+{
+    struct doublewrite *made = memory_zalloc(1, sizeof(*made));
+    if (made == NULL)
+        return raise_no_memory(options->directory);
+    made->page_size_bytes = options->page_size_bytes;
+    firn_rc rc = doublewrite_open_existing(options, 0, &made->file);
+    if (rc == FIRN_E_NOT_FOUND) {
+        rc = create(options);
+        if (rc == FIRN_OK)
+            rc = doublewrite_open_existing(options, 0, &made->file);
+    }
+    if (rc != FIRN_OK) {
+        memory_free(made);
+        return rc;
+    }
+    *doublewrite = made;
+    return FIRN_OK;
+}
+
+void doublewrite_close(struct doublewrite *doublewrite)
+{
+    if (doublewrite == NULL)
+        return;
+    io_file_close(doublewrite->file); /* nothing in it is needed any more */
+    memory_free(doublewrite);
+}
+
+/* ---- Writing ---- */
+
+firn_rc doublewrite_write(struct doublewrite *doublewrite, unsigned area, uint8_t *batch,
+                          unsigned count)
+{
+    ENSURE(area < DOUBLEWRITE_AREAS);
+    ENSURE(count >= 1 && count <= doublewrite_pages_max(doublewrite->page_size_bytes));
+    memset(batch, 0, DOUBLEWRITE_BLOCK_BYTES);
+    put_u32(batch + DOUBLEWRITE_AT_COUNT, count);
+    for (unsigned i = 0; i < count; i++) {
+        const uint8_t *image =
+            batch + DOUBLEWRITE_BLOCK_BYTES + (size_t)i * doublewrite->page_size_bytes;
+        uint8_t *entry = batch + DOUBLEWRITE_AT_ENTRIES + (size_t)i * DOUBLEWRITE_ENTRY_BYTES;
+        put_u64(entry, page_id_of(page_space(image), page_number(image)));
+        put_u32(entry + 8, page_checksum(image));
+    }
+    block_seal(batch, DOUBLEWRITE_MAGIC_BATCH);
+    size_t size_bytes = DOUBLEWRITE_BLOCK_BYTES + (size_t)count * doublewrite->page_size_bytes;
+    FIRN_TRY(io_write(doublewrite->file, batch, size_bytes, doublewrite_area_offset(area)));
+    return io_sync(doublewrite->file, IO_SYNC_DATA);
+}

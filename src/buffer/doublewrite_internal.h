@@ -1,0 +1,99 @@
+/*
+ * doublewrite_internal.h -- the doublewrite file: a second copy of every page that is being
+ * written.
+ *
+ * Disks write sectors, not pages: a power cut can leave a page torn, half old and half new, and
+ * redo cannot repeat changes on that. So a batch of pages is first written here and synced, and
+ * only then in place (InnoDB's doublewrite buffer). A page that is not whole in its place after a
+ * crash is put back from here.
+ *
+ * OFFSET / SIZE / MEANING of the file, also in FORMAT.md:
+ *
+ *        0     4  magic, "FDWF"
+ *        4     4  CRC-32C of bytes 8 to 4095
+ *        8     4  version, 1
+ *       12     4  page size in bytes
+ *       16    16  id of the environment
+ *       32     4  number of areas
+ *       36     4  bytes from one area to the next
+ *       40        zeros
+ *     4096        the areas, of DOUBLEWRITE_AREA_BYTES each; in each:
+ *        0     4    magic, "FDWB"
+ *        4     4    CRC-32C of bytes 8 to 4095
+ *        8     4    number of images
+ *       12    12    for each image: id of the page (8 bytes), its checksum as in its header (4)
+ *                   zeros
+ *     4096          the images, in the same order, each of the page size
+ */
+#ifndef FIRN_BUFFER_DOUBLEWRITE_INTERNAL_H
+#define FIRN_BUFFER_DOUBLEWRITE_INTERNAL_H
+
+#include "buffer/buffer.h"
+
+enum {
+    DOUBLEWRITE_BLOCK_BYTES = 4096, /* a header */
+    DOUBLEWRITE_PAGES_MAX = 128,    /* in an area */
+    DOUBLEWRITE_IMAGE_BYTES = 2 << 20,
+    DOUBLEWRITE_AREA_BYTES = DOUBLEWRITE_BLOCK_BYTES + DOUBLEWRITE_IMAGE_BYTES,
+    DOUBLEWRITE_AREAS = 2, /* batches that may be on their way in place at once */
+};
+
+struct doublewrite_options {
+    struct io_system *system;
+    const char *directory;
+    uint8_t environment[16];
+    uint32_t page_size_bytes;
+    bool direct;
+};
+
+struct doublewrite;
+
+/** @return how many pages of a size an area takes. */
+static inline unsigned doublewrite_pages_max(uint32_t page_size_bytes)
+{
+    unsigned pages = DOUBLEWRITE_IMAGE_BYTES / page_size_bytes;
+    return pages < DOUBLEWRITE_PAGES_MAX ? pages : DOUBLEWRITE_PAGES_MAX;
+}
+
+/**
+ * Open the doublewrite file of a directory, making it if there is none. What it holds is left as it
+ * is, for doublewrite_repair.
+ *
+ * @param doublewrite  set on success; give it back with doublewrite_close
+ * @return FIRN_OK; FIRN_E_CORRUPT (no doublewrite file, truncated, damaged header, of another
+ *         environment or page size); FIRN_E_UNSUPPORTED (a newer format); FIRN_E_NOSPACE, ...
+ */
+firn_rc doublewrite_open(const struct doublewrite_options *options,
+                         struct doublewrite **doublewrite);
+
+/** Close the file. NULL is allowed. */
+void doublewrite_close(struct doublewrite *doublewrite);
+
+/**
+ * Write a batch and make it durable. One thread at a time.
+ *
+ * @param area   which one, below DOUBLEWRITE_AREAS; the pages of the batch that it held before are
+ *               durable in their places
+ * @param batch  DOUBLEWRITE_BLOCK_BYTES, which are filled in here, and behind them the sealed
+ *               images; aligned as DOUBLEWRITE_BLOCK_BYTES
+ * @param count  of images, 1 to doublewrite_pages_max
+ * @return FIRN_OK; what io_write and io_sync return: then no page of the batch may be written in
+ *         place
+ */
+firn_rc doublewrite_write(struct doublewrite *doublewrite, unsigned area, uint8_t *batch,
+                          unsigned count);
+
+/**
+ * Put back the pages that are not whole in their places, and sync them. The file is only read. It
+ * is no error if there is none.
+ *
+ * @param checkpoint_lsn  images that are not newer are not used: redo could not bring them up to
+ *                        date
+ * @param repaired        pages put back
+ * @return FIRN_OK; as doublewrite_open; what reading, writing and syncing return
+ */
+firn_rc doublewrite_repair(const struct doublewrite_options *options,
+                           const struct buffer_files *files, uint64_t checkpoint_lsn,
+                           unsigned *repaired);
+
+#endif

@@ -1,0 +1,134 @@
+/*
+ * doublewrite_repair.c -- after a crash: pages that are not whole in their places are put back.
+ */
+#include "buffer/doublewrite_file_internal.h"
+
+#include "base/endian.h"
+#include "base/memory.h"
+
+enum { FILES_MAX = DOUBLEWRITE_AREAS * DOUBLEWRITE_PAGES_MAX };
+
+struct repair {
+    const struct buffer_files *files;
+    struct io_file *file; /* the doublewrite file */
+    uint32_t page_size_bytes;
+    uint64_t checkpoint_lsn;
+    unsigned repaired;
+    unsigned written_count;
+    struct io_file *written[FILES_MAX]; /* to be synced */
+    uint8_t *header;
+    uint8_t *page;
+};
+
+/* A page is left alone when it is whole, whatever its age: redo brings it up to date. One of a type
+   or version that is not known was written by a newer program, and to be told so by who reads it.
+   A sector that a power cut hit may read as an error until it is written again. */
+static firn_rc is_whole_in_place(struct repair *repair, struct io_file *file, uint64_t offset,
+                                 uint64_t page_id, bool *whole)
+{
+    firn_rc rc = io_read(file, repair->page, repair->page_size_bytes, offset);
+    if (rc != FIRN_OK && rc != FIRN_E_SHORT && rc != FIRN_E_IO)
+        return rc;
+    enum page_state state =
+        rc == FIRN_OK ? page_verify(repair->page, repair->page_size_bytes, page_id, UINT64_MAX)
+                      : PAGE_DAMAGED;
+    *whole = state == PAGE_GOOD || state == PAGE_UNKNOWN;
+    return FIRN_OK;
+}
+
+/* Is what was read the image that the entry is about, and one that redo can go on from? */
+static bool is_usable(const struct repair *repair, uint64_t page_id, uint32_t checksum)
+{
+    return page_checksum(repair->page) == checksum &&
+           page_verify(repair->page, repair->page_size_bytes, page_id, UINT64_MAX) == PAGE_GOOD &&
+           page_lsn(repair->page) > repair->checkpoint_lsn;
+}
+
+static void note_written(struct repair *repair, struct io_file *file)
+{
+    for (unsigned i = 0; i < repair->written_count; i++)
+        if (repair->written[i] == file)
+            return;
+    repair->written[repair->written_count++] = file;
+}
+
+static firn_rc repair_entry(struct repair *repair, const uint8_t *entry, uint64_t image_offset)
+{
+    uint64_t page_id = get_u64(entry);
+    struct io_file *file;
+    uint64_t offset;
+    bool whole;
+    firn_rc rc = repair->files->locate(repair->files->context, page_id, &file, &offset);
+    if (rc == FIRN_E_NOT_FOUND) /* the tablespace was dropped or cut off since */
+        return FIRN_OK;
+    FIRN_TRY(rc);
+    FIRN_TRY(is_whole_in_place(repair, file, offset, page_id, &whole));
+    if (whole)
+        return FIRN_OK;
+    FIRN_TRY(io_read(repair->file, repair->page, repair->page_size_bytes, image_offset));
+    if (!is_usable(repair, page_id, get_u32(entry + 8)))
+        return FIRN_OK;
+    FIRN_TRY(io_write(file, repair->page, repair->page_size_bytes, offset));
+    note_written(repair, file);
+    repair->repaired++;
+    return FIRN_OK;
+}
+
+static firn_rc repair_area(struct repair *repair, unsigned area)
+{
+    uint64_t offset = doublewrite_area_offset(area);
+    FIRN_TRY(io_read(repair->file, repair->header, DOUBLEWRITE_BLOCK_BYTES, offset));
+    /* A header that is not whole was being written: no page of that batch was, in its place. */
+    if (!doublewrite_block_is_good(repair->header, DOUBLEWRITE_MAGIC_BATCH))
+        return FIRN_OK;
+    uint32_t count = get_u32(repair->header + DOUBLEWRITE_AT_COUNT);
+    if (count > doublewrite_pages_max(repair->page_size_bytes))
+        return FIRN_OK;
+    for (uint32_t i = 0; i < count; i++)
+        FIRN_TRY(repair_entry(
+            repair, repair->header + DOUBLEWRITE_AT_ENTRIES + (size_t)i * DOUBLEWRITE_ENTRY_BYTES,
+            offset + DOUBLEWRITE_BLOCK_BYTES + (uint64_t)i * repair->page_size_bytes));
+    return FIRN_OK;
+}
+
+static firn_rc repair_all(struct repair *repair)
+{
+    for (unsigned area = 0; area < DOUBLEWRITE_AREAS; area++)
+        FIRN_TRY(repair_area(repair, area));
+    for (unsigned i = 0; i < repair->written_count; i++)
+        FIRN_TRY(io_sync(repair->written[i], IO_SYNC_DATA));
+    return FIRN_OK;
+}
+
+firn_rc doublewrite_repair(const struct doublewrite_options *options,
+                           const struct buffer_files *files, uint64_t checkpoint_lsn,
+                           unsigned *repaired)
+{
+    firn_rc rc = FIRN_E_NOMEM;
+    struct repair *repair = memory_zalloc(1, sizeof(*repair));
+    if (repair == NULL)
+        goto out;
+    repair->files = files;
+    repair->page_size_bytes = options->page_size_bytes;
+    repair->checkpoint_lsn = checkpoint_lsn;
+    repair->header = memory_alloc_aligned(DOUBLEWRITE_BLOCK_BYTES, DOUBLEWRITE_BLOCK_BYTES);
+    repair->page = memory_alloc_aligned(options->page_size_bytes, DOUBLEWRITE_BLOCK_BYTES);
+    if (repair->header == NULL || repair->page == NULL)
+        goto out;
+    rc = doublewrite_open_existing(options, IO_OPEN_READ_ONLY, &repair->file);
+    if (rc == FIRN_OK)
+        rc = repair_all(repair);
+    else if (rc == FIRN_E_NOT_FOUND)
+        rc = FIRN_OK;
+    if (rc == FIRN_OK)
+        *repaired = repair->repaired;
+out:
+    if (repair != NULL) {
+        if (repair->file != NULL)
+            io_file_close(repair->file);
+        memory_free(repair->page);
+        memory_free(repair->header);
+    }
+    memory_free(repair);
+    return rc;
+}
