@@ -27,7 +27,8 @@ struct buffer_pool;
 struct buffer_frame; /* the descriptor */
 
 /** Where pages live: given by src/space, asked by the pool. Any thread; a file stays open while
- * its space's pages are in the pool. */
+ * its space's pages are in the pool. Must not wait for a lock that anybody holds while calling the
+ * pool: the writer asks in the middle of its work, and others wait for that. */
 struct buffer_files {
     void *context;
     /** Tell the file and offset of a page. @return FIRN_OK; FIRN_E_NOT_FOUND, raised, when there is

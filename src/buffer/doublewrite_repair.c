@@ -91,44 +91,42 @@ static firn_rc repair_area(struct repair *repair, unsigned area)
     return FIRN_OK;
 }
 
-static firn_rc repair_all(struct repair *repair)
+static firn_rc repair_file(struct repair *repair, const struct doublewrite_options *options)
 {
-    for (unsigned area = 0; area < DOUBLEWRITE_AREAS; area++)
-        FIRN_TRY(repair_area(repair, area));
-    for (unsigned i = 0; i < repair->written_count; i++)
-        FIRN_TRY(io_sync(repair->written[i], IO_SYNC_DATA));
-    return FIRN_OK;
+    firn_rc rc = doublewrite_open_existing(options, IO_OPEN_READ_ONLY, &repair->file);
+    if (rc != FIRN_OK)
+        return rc == FIRN_E_NOT_FOUND ? FIRN_OK : rc;
+    for (unsigned area = 0; area < DOUBLEWRITE_AREAS && rc == FIRN_OK; area++)
+        rc = repair_area(repair, area);
+    for (unsigned i = 0; i < repair->written_count && rc == FIRN_OK; i++)
+        rc = io_sync(repair->written[i], IO_SYNC_DATA);
+    io_file_close(repair->file); /* it was only read */
+    return rc;
 }
 
 firn_rc doublewrite_repair(const struct doublewrite_options *options,
                            const struct buffer_files *files, uint64_t checkpoint_lsn,
                            unsigned *repaired)
 {
-    firn_rc rc = FIRN_E_NOMEM;
     struct repair *repair = memory_zalloc(1, sizeof(*repair));
-    if (repair == NULL)
+    uint8_t *header = memory_alloc_aligned(DOUBLEWRITE_BLOCK_BYTES, DOUBLEWRITE_BLOCK_BYTES);
+    uint8_t *page = memory_alloc_aligned(options->page_size_bytes, DOUBLEWRITE_BLOCK_BYTES);
+    firn_rc rc;
+    if (repair == NULL || header == NULL || page == NULL) {
+        rc = rc_raise(FIRN_E_NOMEM, "cannot look for torn pages: no memory");
         goto out;
-    repair->files = files;
-    repair->page_size_bytes = options->page_size_bytes;
-    repair->checkpoint_lsn = checkpoint_lsn;
-    repair->header = memory_alloc_aligned(DOUBLEWRITE_BLOCK_BYTES, DOUBLEWRITE_BLOCK_BYTES);
-    repair->page = memory_alloc_aligned(options->page_size_bytes, DOUBLEWRITE_BLOCK_BYTES);
-    if (repair->header == NULL || repair->page == NULL)
-        goto out;
-    rc = doublewrite_open_existing(options, IO_OPEN_READ_ONLY, &repair->file);
-    if (rc == FIRN_OK)
-        rc = repair_all(repair);
-    else if (rc == FIRN_E_NOT_FOUND)
-        rc = FIRN_OK;
+    }
+    *repair = (struct repair){.files = files,
+                              .page_size_bytes = options->page_size_bytes,
+                              .checkpoint_lsn = checkpoint_lsn,
+                              .header = header,
+                              .page = page};
+    rc = repair_file(repair, options);
     if (rc == FIRN_OK)
         *repaired = repair->repaired;
 out:
-    if (repair != NULL) {
-        if (repair->file != NULL)
-            io_file_close(repair->file);
-        memory_free(repair->page);
-        memory_free(repair->header);
-    }
+    memory_free(page);
+    memory_free(header);
     memory_free(repair);
     return rc;
 }

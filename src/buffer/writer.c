@@ -1,0 +1,338 @@
+/*
+ * writer.c -- who writes what, and when it is enough: runs of one thread at a time, flushing to an
+ * LSN or a tablespace, room for a thread that found no free frame.
+ */
+#include "buffer/writer_internal.h"
+
+#include "base/memory.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    PAUSE_NS = 200000, /* while somebody changes what is to be written */
+    FREE_LOW_MIN = 2,
+    FREE_LOW_MAX = 512,
+    SCAN_PAGES_PER_FREE = 8, /* looked at for each free frame that is wanted */
+};
+
+/* ---- Opening ---- */
+
+static firn_rc open_doublewrite(struct buffer_writer *writer)
+{
+    const struct buffer_options *options = &writer->pool->options;
+    if (options->doublewrite == BUFFER_DOUBLEWRITE_OFF)
+        return FIRN_OK;
+    struct doublewrite_options doublewrite = {
+        .system = options->doublewrite_system,
+        .directory = options->doublewrite_directory,
+        .page_size_bytes = options->page_size_bytes,
+        .direct = options->doublewrite_direct,
+    };
+    memcpy(doublewrite.environment, options->environment, sizeof(doublewrite.environment));
+    return doublewrite_open(&doublewrite, &writer->doublewrite);
+}
+
+firn_rc buffer_writer_open(struct buffer_pool *pool)
+{
+    if (pool->options.system_count > WRITER_SYSTEMS_MAX)
+        return rc_raise(FIRN_E_INVALID,
+                        "cannot open a buffer pool over %u devices: %d are the most",
+                        pool->options.system_count, WRITER_SYSTEMS_MAX);
+    size_t memory_bytes =
+        DOUBLEWRITE_BLOCK_BYTES +
+        (size_t)doublewrite_pages_max(pool->page_size_bytes) * pool->page_size_bytes;
+    struct buffer_writer *writer = memory_zalloc(1, sizeof(*writer));
+    uint8_t *memory = memory_alloc_aligned(memory_bytes, DOUBLEWRITE_BLOCK_BYTES);
+    if (writer == NULL || memory == NULL) {
+        memory_free(memory);
+        memory_free(writer);
+        return rc_raise(FIRN_E_NOMEM, "cannot open a buffer pool: no memory for its writer");
+    }
+    writer->pool = pool;
+    writer->batch.memory = memory;
+    pthread_mutex_init(&writer->mutex, NULL);
+    flush_list_init(&writer->dirty);
+    pool->writer = writer;
+    firn_rc rc = open_doublewrite(writer);
+    if (rc != FIRN_OK)
+        buffer_writer_close(pool);
+    return rc;
+}
+
+void buffer_writer_close(struct buffer_pool *pool)
+{
+    struct buffer_writer *writer = pool->writer;
+    if (writer == NULL)
+        return;
+    pool->writer = NULL;
+    doublewrite_close(writer->doublewrite);
+    flush_list_free(&writer->dirty);
+    pthread_mutex_destroy(&writer->mutex);
+    memory_free(writer->batch.memory);
+    memory_free(writer);
+}
+
+/* ---- Runs ---- */
+
+static void keep_error(struct writer_error *error, firn_rc rc)
+{
+    error->rc = rc;
+    snprintf(error->text, sizeof(error->text), "%s", firn_error_text());
+}
+
+void writer_note_error(struct writer_run *run, firn_rc rc)
+{
+    if (rc != FIRN_OK && run->error.rc == FIRN_OK)
+        keep_error(&run->error, rc);
+}
+
+void writer_stop(struct writer_run *run, firn_rc rc)
+{
+    if (run->writer->stopped.rc == FIRN_OK)
+        keep_error(&run->writer->stopped, rc);
+}
+
+static firn_rc raise_stopped(const struct buffer_writer *writer)
+{
+    return rc_raise(FIRN_E_STOPPED,
+                    "no page is written any more since a sync failed (%s); close and recover",
+                    writer->stopped.text);
+}
+
+firn_rc writer_run_begin(struct writer_run *run, struct buffer_writer *writer)
+{
+    memset(run, 0, sizeof(*run));
+    run->writer = writer;
+    pthread_mutex_lock(&writer->mutex);
+    if (writer->stopped.rc == FIRN_OK) {
+        run->number = ++writer->runs;
+        return FIRN_OK;
+    }
+    firn_rc rc = raise_stopped(writer);
+    pthread_mutex_unlock(&writer->mutex);
+    return rc;
+}
+
+firn_rc writer_run_end(struct writer_run *run)
+{
+    for (unsigned i = 0; i < WRITER_SYSTEMS_MAX; i++)
+        io_queue_close(run->queues[i]);
+    if (run->writer->stopped.rc != FIRN_OK) {
+        run->error.rc = raise_stopped(run->writer);
+        pthread_mutex_unlock(&run->writer->mutex);
+        return run->error.rc;
+    }
+    pthread_mutex_unlock(&run->writer->mutex);
+    return run->error.rc == FIRN_OK ? FIRN_OK : rc_raise(run->error.rc, "%s", run->error.text);
+}
+
+bool writer_run_pause(struct writer_run *run)
+{
+    struct clock *clock = io_system_clock(run->writer->pool->options.systems[0]);
+    pthread_mutex_unlock(&run->writer->mutex);
+    clock_wait_until(clock, clock_now(clock) + PAUSE_NS);
+    pthread_mutex_lock(&run->writer->mutex);
+    return run->writer->stopped.rc == FIRN_OK;
+}
+
+/* ---- What a run can do ---- */
+
+uint32_t writer_make_free(struct writer_run *run, uint32_t want_free)
+{
+    struct buffer_pool *pool = run->writer->pool;
+    struct buffer_frame *frames[BATCH_PAGES_MAX];
+    uint32_t steps = want_free * SCAN_PAGES_PER_FREE;
+    uint32_t free_frames = buffer_evict(pool, want_free, steps);
+    while (free_frames < want_free && run->writer->stopped.rc == FIRN_OK) {
+        unsigned count = buffer_take_cold(pool, frames, batch_pages_max(pool));
+        if (count == 0 || batch_write(run, frames, count, true) == 0)
+            break;
+        free_frames = buffer_evict(pool, want_free, steps);
+    }
+    return free_frames;
+}
+
+unsigned writer_write_oldest(struct writer_run *run, uint64_t below_lsn, unsigned max,
+                             unsigned *written)
+{
+    struct buffer_pool *pool = run->writer->pool;
+    struct buffer_frame *frames[BATCH_PAGES_MAX];
+    unsigned limit = batch_pages_max(pool);
+    unsigned found =
+        flush_list_oldest(pool, below_lsn, run->number, frames, max < limit ? max : limit);
+    unsigned pinned = 0;
+    for (unsigned i = 0; i < found; i++)
+        if (buffer_pin_dirty(pool, frames[i]))
+            frames[pinned++] = frames[i];
+    *written = pinned > 0 ? batch_write(run, frames, pinned, false) : 0;
+    return found;
+}
+
+void writer_checkpoint(struct writer_run *run, uint64_t gain_bytes)
+{
+    struct buffer_writer *writer = run->writer;
+    struct redo *redo = writer->pool->options.redo;
+    uint64_t lsn = buffer_clean_lsn(writer->pool);
+    if (writer->stopped.rc != FIRN_OK || lsn == UINT64_MAX) /* stopped, or in recovery */
+        return;
+    if (lsn <= writer->checkpoint_lsn || lsn - writer->checkpoint_lsn < gain_bytes)
+        return;
+    firn_rc rc = redo_checkpoint(redo, lsn);
+    if (rc == FIRN_OK)
+        writer->checkpoint_lsn = lsn;
+    writer_note_error(run, rc);
+}
+
+/* ---- Flushing ---- */
+
+firn_rc buffer_flush(struct buffer_pool *pool, uint64_t target_lsn)
+{
+    struct writer_run run;
+    unsigned found;
+    unsigned written;
+    if (target_lsn == UINT64_MAX)
+        target_lsn = redo_reserved_lsn(pool->options.redo);
+    FIRN_TRY(writer_run_begin(&run, pool->writer));
+    do {
+        writer_make_free(&run, buffer_free_low(pool));
+        if (run.writer->stopped.rc != FIRN_OK)
+            break;
+        found = writer_write_oldest(&run, target_lsn, BATCH_PAGES_MAX, &written);
+        if (found > 0 && written == 0 && !writer_run_pause(&run))
+            break;
+    } while (found > 0);
+    return writer_run_end(&run);
+}
+
+/* Frames to be written whatever their age: those of a tablespace, or from a number on. */
+struct frame_filter {
+    uint32_t first_frame;
+    bool any_space;
+    uint32_t space;
+};
+
+static bool pin_if_wanted(struct buffer_pool *pool, struct buffer_frame *frame,
+                          const struct frame_filter *filter, uint64_t tried)
+{
+    if (frame->writer_word == tried || !buffer_pin_dirty(pool, frame))
+        return false;
+    if (filter->any_space || page_id_space(buffer_page_id(frame)) == filter->space)
+        return true;
+    buffer_unpin(pool, frame);
+    return false;
+}
+
+/* Go over the frames once. @return how many dirty ones were left: latched by somebody */
+static unsigned write_frames(struct writer_run *run, const struct frame_filter *filter)
+{
+    struct buffer_pool *pool = run->writer->pool;
+    struct buffer_frame *frames[BATCH_PAGES_MAX];
+    uint32_t end = atomic_load_explicit(&pool->frame_count, memory_order_relaxed);
+    uint32_t next = filter->first_frame;
+    unsigned left = 0;
+    while (next < end && run->writer->stopped.rc == FIRN_OK) {
+        unsigned count = 0;
+        for (; next < end && count < batch_pages_max(pool); next++)
+            if (pin_if_wanted(pool, &pool->frames[next], filter, run->number))
+                frames[count++] = &pool->frames[next];
+        if (count > 0)
+            left += count - batch_write(run, frames, count, false);
+    }
+    return left;
+}
+
+firn_rc buffer_flush_space(struct buffer_pool *pool, uint32_t space)
+{
+    struct writer_run run;
+    FIRN_TRY(writer_run_begin(&run, pool->writer));
+    struct frame_filter filter = {.space = space};
+    while (write_frames(&run, &filter) > 0)
+        if (!writer_run_pause(&run))
+            break;
+    return writer_run_end(&run);
+}
+
+firn_rc buffer_writer_evacuate(struct buffer_pool *pool, uint32_t first_frame)
+{
+    struct writer_run run;
+    FIRN_TRY(writer_run_begin(&run, pool->writer));
+    write_frames(&run, &(struct frame_filter){.first_frame = first_frame, .any_space = true});
+    return writer_run_end(&run);
+}
+
+/* ---- Room ---- */
+
+uint32_t buffer_free_low(const struct buffer_pool *pool)
+{
+    uint32_t low = atomic_load_explicit(&pool->frame_count, memory_order_relaxed) / 32;
+    return low < FREE_LOW_MIN ? FREE_LOW_MIN : low > FREE_LOW_MAX ? FREE_LOW_MAX : low;
+}
+
+void buffer_writer_wake(struct buffer_pool *pool)
+{
+    (void)pool;
+}
+
+firn_rc buffer_writer_make_room(struct buffer_pool *pool)
+{
+    struct writer_run run;
+    FIRN_TRY(writer_run_begin(&run, pool->writer));
+    uint32_t free_frames = writer_make_free(&run, buffer_free_low(pool));
+    firn_rc rc = writer_run_end(&run);
+    if (free_frames > 0)
+        return FIRN_OK;
+    if (rc != FIRN_OK)
+        return rc;
+    return rc_raise(FIRN_E_BUSY, "every page of the buffer pool is in use: make it larger "
+                                 "(buffer_pool_size) or use fewer threads");
+}
+
+firn_rc buffer_clean(struct buffer_pool *pool)
+{
+    struct writer_run run;
+    unsigned written;
+    FIRN_TRY(writer_run_begin(&run, pool->writer));
+    writer_make_free(&run, buffer_free_low(pool));
+    uint64_t capacity_bytes = redo_capacity_bytes(pool->options.redo);
+    if (run.writer->stopped.rc == FIRN_OK &&
+        redo_age_bytes(pool->options.redo) > capacity_bytes / 2)
+        writer_write_oldest(&run, UINT64_MAX, BATCH_PAGES_MAX, &written);
+    writer_checkpoint(&run, 1);
+    return writer_run_end(&run);
+}
+
+/* ---- The rest ---- */
+
+firn_rc buffer_doublewrite_repair(struct buffer_pool *pool, unsigned *repaired)
+{
+    const struct buffer_options *options = &pool->options;
+    if (options->doublewrite_directory == NULL) {
+        *repaired = 0;
+        return FIRN_OK;
+    }
+    struct doublewrite_options doublewrite = {
+        .system = options->doublewrite_system,
+        .directory = options->doublewrite_directory,
+        .page_size_bytes = options->page_size_bytes,
+        .direct = options->doublewrite_direct,
+    };
+    memcpy(doublewrite.environment, options->environment, sizeof(doublewrite.environment));
+    return doublewrite_repair(&doublewrite, &options->files, redo_checkpoint_lsn(options->redo),
+                              repaired);
+}
+
+void buffer_writer_counters(struct buffer_pool *pool, struct buffer_counters *counters)
+{
+    struct buffer_writer *writer = pool->writer;
+    counters->pages_dirty = atomic_load_explicit(&writer->dirty.count, memory_order_relaxed) +
+                            atomic_load_explicit(&writer->writing, memory_order_relaxed);
+    counters->pages_written = atomic_load_explicit(&writer->pages_written, memory_order_relaxed);
+    counters->flush_batches = atomic_load_explicit(&writer->batches, memory_order_relaxed);
+    counters->doublewrite_pages =
+        atomic_load_explicit(&writer->doublewrite_pages, memory_order_relaxed);
+    counters->doublewrite_batches =
+        atomic_load_explicit(&writer->doublewrite_batches, memory_order_relaxed);
+    counters->clean_lsn = buffer_clean_lsn(pool);
+    counters->doublewrite = writer->doublewrite != NULL;
+}
