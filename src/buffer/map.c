@@ -20,9 +20,9 @@
 
 enum {
     BUCKET_SLOTS = 7,
-    BUCKET_FRAMES = 4, /* how full a bucket is on average */
-    BUCKETS_SPARE = 4, /* for partitions that get more than their share */
-    PARTITIONS_MAX = 256,
+    BUCKET_FRAMES = 4,      /* how full a bucket is on average */
+    BUCKETS_SPARE = 4,      /* for partitions that get more than their share */
+    PARTITIONS_MAX = 256,   /* chosen by the hash's first 8 bits */
     PARTITION_FRAMES = 512, /* more partitions only for more frames than that each */
     SYSTEM_PAGE_BYTES = 4096,
 };
@@ -42,9 +42,8 @@ struct map_partition {
 _Static_assert(sizeof(struct map_partition) == 64, "a partition's head is one cache line");
 
 struct buffer_map {
-    unsigned partition_shift;
-    unsigned partition_count;
-    uint32_t buckets_max; /* in each partition */
+    unsigned partition_count; /* a power of two */
+    uint32_t buckets_max;     /* in each partition */
     struct map_partition partitions[];
 };
 
@@ -74,7 +73,7 @@ static inline uint64_t slot_of(uint64_t hash, uint32_t frame_number)
 
 static inline struct map_partition *partition_of(const struct buffer_map *map, uint64_t hash)
 {
-    return (struct map_partition *)&map->partitions[hash >> map->partition_shift];
+    return (struct map_partition *)&map->partitions[hash >> 56 & (map->partition_count - 1)];
 }
 
 static unsigned partitions_for(uint32_t frame_count)
@@ -112,7 +111,6 @@ firn_rc map_open(struct buffer_pool *pool, uint32_t frame_count)
         return FIRN_E_NOMEM;
     memset(map, 0, size_bytes);
     map->partition_count = partitions;
-    map->partition_shift = 64 - (unsigned)__builtin_ctz(partitions);
     map->buckets_max = buckets_for(pool->frames_max, partitions);
     for (unsigned i = 0; i < partitions; i++)
         pthread_mutex_init(&map->partitions[i].lock, NULL);
