@@ -165,9 +165,9 @@ firn_rc mtr_commit(struct mtr *mtr, uint64_t *end_lsn)
             if (mtr->pages[i].frame != NULL && mtr->pages[i].changed)
                 buffer_mark_dirty(mtr->pool, mtr->pages[i].frame, 0);
         rc = redo_append(mtr->redo, span_of(mtr->log, mtr->log_bytes), &lsn);
-        /* A page whose log is not in the stream gets an LSN that never becomes durable: the rule
-         * that a page is written only when its log is durable then keeps it off the device. */
-        set_lsns(mtr, rc == FIRN_OK ? lsn : UINT64_MAX);
+        /* Also when the log has stopped: that place in the stream never becomes durable, and the
+         * rule that a page is written only when its log is durable keeps it off the device. */
+        set_lsns(mtr, lsn);
     }
     end(mtr);
     if (rc == FIRN_OK && end_lsn != NULL)

@@ -122,9 +122,9 @@ firn_rc redo_recovered(struct redo *redo, uint64_t end_lsn);
  * redo_reserve before.
  *
  * @param body     records; at most REDO_FRAME_BODY_MAX
- * @param end_lsn  set always when it returns FIRN_OK: where the frame ends
+ * @param end_lsn  set always: where the frame ends
  * @return FIRN_OK; FIRN_E_STOPPED when the log has failed. Then the frame has a place in the stream
- *         all the same (the environment is not going to write pages any more).
+ *         all the same, which never becomes durable: a page with that LSN is never written.
  */
 firn_rc redo_append(struct redo *redo, struct span body, uint64_t *end_lsn);
 
