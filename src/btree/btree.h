@@ -166,19 +166,24 @@ void btree_build_abandon(struct btree_build *build);
 /* ---- After a crash, judging, numbers ---- */
 
 /** Free what a crash left in a tablespace's limbo: large values and builds half written or freed.
- */
+ * After recovery, before anything else uses the tablespace's trees. */
 firn_rc btree_clear_limbo(struct btree_session *session, uint32_t space);
+
+/** Whose the register of limbo is, as space_each_page tells it; no index has this id. */
+#define BTREE_LIMBO_OWNER UINT64_MAX
+
+/** Call a function for each page of a tablespace's register of limbo. */
+typedef void btree_page_seen(uint32_t page_no, void *context);
+firn_rc btree_each_limbo_page(const struct btree_base *base, uint32_t space, btree_page_seen *seen,
+                              void *context);
 
 /** Collects problems, one sentence each; may be called from several threads, one at a time. */
 typedef void btree_problem(const char *problem, void *context);
 
-/** Called for each page of the tree, from several threads at once. */
-typedef void btree_page_seen(uint32_t page_no, void *context);
-
 struct btree_check_options {
     unsigned threads;
     btree_problem *problem;
-    btree_page_seen *seen; /* or NULL */
+    btree_page_seen *seen; /* called for each page, by several threads at once; or NULL */
     void *context;
     const volatile bool *stop; /* or NULL */
 };

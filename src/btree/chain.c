@@ -1,0 +1,270 @@
+/*
+ * Large values: chains of blob pages.
+ *
+ * A chain's bytes never change while it is referred to. Each of its pages says which chain it is of
+ * (first page and stamp) and where in the value its bytes stand, so a reader needs no latch on the
+ * leaf: it gets the value that its reference meant, or sees that the chain is gone.
+ */
+#include "base/check.h"
+#include "btree/blob_internal.h"
+
+void btree_reference_put(uint8_t to[BTREE_REFERENCE_BYTES], const struct btree_reference *reference)
+{
+    put_u32(to, reference->first_page);
+    put_u32(to + 4, reference->page_count);
+    put_u64(to + 8, reference->size_bytes);
+    put_u64(to + 16, reference->stamp);
+}
+
+void btree_reference_get(struct span cell, struct btree_reference *reference)
+{
+    uint8_t bytes[BTREE_REFERENCE_BYTES] = {0};
+    memcpy(bytes, cell.bytes,
+           cell.size_bytes < BTREE_REFERENCE_BYTES ? cell.size_bytes : BTREE_REFERENCE_BYTES);
+    *reference = (struct btree_reference){
+        .first_page = get_u32(bytes),
+        .page_count = get_u32(bytes + 4),
+        .size_bytes = get_u64(bytes + 8),
+        .stamp = get_u64(bytes + 16),
+    };
+}
+
+bool btree_reference_equals(const struct btree_reference *left, const struct btree_reference *right)
+{
+    return left->first_page == right->first_page && left->page_count == right->page_count &&
+           left->size_bytes == right->size_bytes && left->stamp == right->stamp;
+}
+
+/* ---- Reading ---- */
+
+/* Where a read of a chain is. */
+struct chain_reader {
+    struct btree *tree;
+    const struct btree_reference *reference;
+    uint8_t *to;
+    uint64_t position;
+    uint32_t page_no;
+    uint32_t ahead; /* pages behind page_no that have been asked for already */
+};
+
+/* Ask for the pages that follow in the file, before they are waited for one by one. */
+static void read_ahead(struct chain_reader *reader, uint32_t run)
+{
+    uint64_t page_ids[BLOB_STEP_PAGES];
+    unsigned count = 0;
+    if (reader->ahead > 0) {
+        reader->ahead--;
+        return;
+    }
+    for (; count < BLOB_STEP_PAGES && count < run; count++)
+        page_ids[count] = page_id_of(reader->tree->space, reader->page_no + 1 + count);
+    if (count > 1)
+        buffer_prefetch(reader->tree->base.pool, page_ids, count);
+    reader->ahead = count;
+}
+
+/* Take a page's bytes. Returns false if it is not the page that the reference leads to. */
+static bool take_page(struct chain_reader *reader, const uint8_t *page)
+{
+    const struct btree_reference *reference = reader->reference;
+    uint64_t left = reference->size_bytes - reader->position;
+    size_t capacity = blob_capacity(reader->tree->page_size_bytes);
+    size_t expected = left < capacity ? (size_t)left : capacity;
+    if (page_type(page) != PAGE_TYPE_BLOB ||
+        get_u64(page + BLOB_AT_INDEX_ID) != reader->tree->index_id ||
+        get_u64(page + BLOB_AT_STAMP) != reference->stamp ||
+        get_u32(page + BLOB_AT_FIRST) != reference->first_page ||
+        get_u64(page + BLOB_AT_POSITION) != reader->position ||
+        get_u32(page + BLOB_AT_LENGTH) != expected)
+        return false;
+    memcpy(reader->to + reader->position, page + BLOB_AT_DATA, expected);
+    reader->position += expected;
+    return true;
+}
+
+firn_rc btree_chain_read(struct btree *tree, const struct btree_reference *reference,
+                         struct btree_bytes *value)
+{
+    struct buffer_pool *pool = tree->base.pool;
+    uint64_t capacity = blob_capacity(tree->page_size_bytes);
+    if (reference->page_count == 0 || reference->size_bytes > reference->page_count * capacity ||
+        reference->size_bytes <= (reference->page_count - 1) * capacity)
+        return BTREE_AGAIN;
+    FIRN_TRY(btree_bytes_reserve(value, reference->size_bytes));
+    struct chain_reader reader = {
+        .tree = tree, .reference = reference, .to = value->bytes, .page_no = reference->first_page};
+    for (uint32_t i = 0; i < reference->page_count; i++) {
+        struct buffer_frame *frame;
+        firn_rc rc = buffer_fix(pool, page_id_of(tree->space, reader.page_no), BUFFER_SHARED,
+                                BUFFER_HINT_NORMAL, &frame);
+        if (rc != FIRN_OK)
+            return btree_missing_page(tree, reader.page_no, rc);
+        const uint8_t *page = buffer_page(pool, frame);
+        bool good = take_page(&reader, page);
+        uint32_t next = get_u32(page + BLOB_AT_NEXT);
+        uint32_t run = get_u32(page + BLOB_AT_RUN);
+        buffer_unfix(pool, frame, BUFFER_SHARED);
+        if (!good)
+            return BTREE_AGAIN;
+        read_ahead(&reader, run);
+        reader.page_no = next;
+    }
+    return FIRN_OK;
+}
+
+firn_rc btree_chain_read_seen(struct btree *tree, const struct btree_reference *reference,
+                              struct btree_bytes *value, struct btree_chain_failure *failure)
+{
+    /* Seen before and after a read that failed: it was referred to all the while. */
+    if (failure->rc != FIRN_OK && btree_reference_equals(reference, &failure->reference))
+        return failure->rc != BTREE_AGAIN
+                   ? failure->rc
+                   : btree_raise_corrupt(tree, reference->first_page,
+                                         "begins a large value that is not whole");
+    firn_rc rc = btree_chain_read(tree, reference, value);
+    if (rc == FIRN_OK || rc == FIRN_E_NOMEM)
+        return rc;
+    *failure = (struct btree_chain_failure){rc, *reference};
+    return BTREE_AGAIN;
+}
+
+/* ---- Writing ---- */
+
+struct chain_writer {
+    struct btree_session *session;
+    struct btree *tree;
+    struct btree_claim *claim;
+    struct span value;
+    struct btree_reference reference;
+    uint32_t written; /* pages */
+    uint32_t tail;    /* the last of them, PAGE_NONE before the first */
+};
+
+/* Initialise a fresh page of the chain and fill it. */
+static void fill_page(struct chain_writer *writer, struct mtr_page *page, uint32_t run)
+{
+    struct mtr *mtr = &writer->session->mtr;
+    size_t capacity = blob_capacity(writer->tree->page_size_bytes);
+    size_t position = writer->written * capacity;
+    size_t left = writer->value.size_bytes - position;
+    size_t length = left < capacity ? left : capacity;
+    uint32_t page_no = page_id_number(page->page_id);
+    uint8_t header[BLOB_AT_DATA];
+    put_u64(header + BLOB_AT_INDEX_ID, writer->tree->index_id);
+    put_u64(header + BLOB_AT_STAMP, writer->reference.stamp);
+    put_u64(header + BLOB_AT_POSITION, position);
+    put_u32(header + BLOB_AT_LENGTH, (uint32_t)length);
+    put_u32(header + BLOB_AT_NEXT, run > 0 ? page_no + 1 : PAGE_NONE);
+    put_u32(header + BLOB_AT_FIRST, writer->reference.first_page);
+    put_u32(header + BLOB_AT_RUN, run);
+    mtr_page_init(mtr, page, PAGE_TYPE_BLOB);
+    mtr_write(mtr, page, BLOB_AT_INDEX_ID,
+              span_of(header + BLOB_AT_INDEX_ID, BLOB_AT_DATA - BLOB_AT_INDEX_ID));
+    mtr_write(mtr, page, BLOB_AT_DATA, span_of(writer->value.bytes + position, length));
+    writer->written++;
+    writer->tail = page_no;
+}
+
+/* Allocate a run of pages and fix them; all or none. */
+static firn_rc get_run(struct chain_writer *writer, uint32_t wanted, struct mtr_page **pages,
+                       uint32_t *got)
+{
+    struct btree_session *session = writer->session;
+    struct mtr *mtr = &session->mtr;
+    uint32_t space = writer->tree->space;
+    uint64_t owner = writer->tree->index_id;
+    uint32_t near = writer->tail != PAGE_NONE ? writer->tail : writer->tree->root_page;
+    uint32_t first;
+    uint32_t count;
+    FIRN_TRY(
+        space_allocate_run(session->base.spaces, mtr, space, owner, near, wanted, &first, &count));
+    for (uint32_t i = 0; i < count; i++) {
+        firn_rc rc = mtr_fix_new(mtr, page_id_of(space, first + i), &pages[i]);
+        if (rc == FIRN_OK)
+            continue;
+        while (i > 0)
+            mtr_drop(mtr, pages[--i]);
+        space_unallocate(session->base.spaces, mtr, space, owner, first, count);
+        return rc;
+    }
+    *got = count;
+    return FIRN_OK;
+}
+
+/* Latch what refers to the pages to come: the page before them, or the register. */
+static firn_rc lock_referrer(struct chain_writer *writer, struct mtr_page **tail)
+{
+    if (writer->tail == PAGE_NONE)
+        return btree_claim_lock(writer->session, writer->claim);
+    return mtr_fix(&writer->session->mtr, page_id_of(writer->tree->space, writer->tail), tail);
+}
+
+static void refer_to(struct chain_writer *writer, struct mtr_page *tail, uint32_t first)
+{
+    if (tail != NULL) {
+        uint8_t number[4];
+        put_u32(number, first);
+        mtr_write(&writer->session->mtr, tail, BLOB_AT_NEXT, span_of(number, sizeof number));
+        return;
+    }
+    struct btree_limbo_entry entry = {
+        .kind = BTREE_LIMBO_CHAIN,
+        .first_page = first,
+        .page_count = BTREE_LIMBO_TO_END,
+        .index_id = writer->tree->index_id,
+        .stamp = writer->reference.stamp,
+    };
+    btree_claim_set(writer->session, writer->claim, 0, &entry);
+}
+
+/* Write the next pages of a chain in one mini-transaction. */
+static firn_rc write_step(struct chain_writer *writer)
+{
+    struct btree_session *session = writer->session;
+    struct mtr_page *pages[BLOB_STEP_PAGES];
+    struct mtr_page *tail = NULL;
+    uint32_t got = 0;
+    uint32_t wanted = writer->reference.page_count - writer->written;
+    if (wanted > BLOB_STEP_PAGES)
+        wanted = BLOB_STEP_PAGES;
+    FIRN_TRY(mtr_begin(&session->mtr, wanted * (2 * mtr_cost(session->page_size_bytes)) +
+                                          2 * SPACE_LOG_MAX_BYTES + btree_claim_cost()));
+    firn_rc rc = lock_referrer(writer, &tail);
+    if (rc == FIRN_OK)
+        rc = get_run(writer, wanted, pages, &got);
+    if (rc != FIRN_OK)
+        return btree_give_up(&session->mtr, rc);
+    uint32_t first = page_id_number(pages[0]->page_id);
+    if (writer->tail == PAGE_NONE) {
+        /* Read after the allocation: who had these pages before has a stamp below it. */
+        writer->reference.first_page = first;
+        writer->reference.stamp = redo_reserved_lsn(session->base.redo);
+    }
+    refer_to(writer, tail, first);
+    for (uint32_t i = 0; i < got; i++)
+        fill_page(writer, pages[i], got - 1 - i);
+    return mtr_commit(&session->mtr, NULL);
+}
+
+firn_rc btree_chain_write(struct btree_session *session, struct btree *tree, struct span value,
+                          struct btree_claim *claim, struct btree_reference *reference)
+{
+    size_t capacity = blob_capacity(tree->page_size_bytes);
+    if (value.size_bytes > UINT32_MAX)
+        return rc_raise(FIRN_E_INVALID, "a value of %zu bytes is too large: 4 GiB less one at most",
+                        value.size_bytes);
+    struct chain_writer writer = {
+        .session = session,
+        .tree = tree,
+        .claim = claim,
+        .value = value,
+        .reference = {.page_count = (uint32_t)((value.size_bytes + capacity - 1) / capacity),
+                      .size_bytes = value.size_bytes},
+        .tail = PAGE_NONE,
+    };
+    ENSURE(value.size_bytes > 0);
+    while (writer.written < writer.reference.page_count)
+        FIRN_TRY(write_step(&writer));
+    *reference = writer.reference;
+    return FIRN_OK;
+}

@@ -1,0 +1,176 @@
+/*
+ * btree_fixture.h -- an environment for the tests of trees: a simulated disk (or a directory of
+ * real files) with log, tablespaces, pool, and one tree in a tablespace of its own.
+ */
+#ifndef FIRN_TESTS_BTREE_BTREE_FIXTURE_H
+#define FIRN_TESTS_BTREE_BTREE_FIXTURE_H
+
+#include "base/rng.h"
+#include "btree/btree.h"
+
+#include "io/sim_support.h"
+
+enum { WORLD_INDEX = 7, WORLD_LOG_FILE_BYTES = 4 << 20 };
+
+/** What an environment is made of; zeros stand for what is usual. */
+struct world_options {
+    uint32_t page_size_bytes; /* 4096 */
+    unsigned pool_pages;      /* 2000 */
+    uint64_t log_file_bytes;  /* 4 MiB */
+    struct sim_disk *disk;    /* opened on this one; NULL: on a fresh one, which is the world's */
+    const char *directory;    /* or in a directory of real files */
+    bool direct;
+    bool cleaner_thread;
+};
+
+struct world {
+    struct world_options options;
+    struct sim_disk *disk;
+    struct io_system *system;
+    struct btree_base base;
+    uint32_t space;
+    uint32_t root_page;
+    struct btree *tree;
+    struct btree_session *session;
+};
+
+static inline struct redo_options world_redo_options(const struct world *world)
+{
+    return (struct redo_options){
+        .system = world->system,
+        .directory = world->options.directory,
+        .file_size_bytes = world->options.log_file_bytes,
+        .file_count = 2,
+        .buffer_size_bytes = 1 << 20,
+        .environment = "an environment!",
+        .direct = world->options.direct,
+    };
+}
+
+static inline firn_rc world_urge(void *context)
+{
+    return buffer_clean(context);
+}
+
+/** Open log, tablespaces and pool on what is there, as an engine does before recovery. */
+static inline firn_rc world_open_base(struct world *world)
+{
+    struct btree_base *base = &world->base;
+    struct redo_options redo_options = world_redo_options(world);
+    FIRN_TRY(redo_open(&redo_options, &base->redo));
+    struct space_options space_options = {
+        .page_size_bytes = world->options.page_size_bytes,
+        .environment = "an environment!",
+        .direct = world->options.direct,
+        .autoextend_bytes = 4 << 20,
+    };
+    for (unsigned class = 0; class < IO_CLASS_COUNT; class ++)
+        space_options.places[class] = (struct space_place){world->system, world->options.directory};
+    FIRN_TRY(space_set_open(&space_options, &base->spaces));
+    struct buffer_options buffer_options = {
+        .size_bytes = (uint64_t)world->options.pool_pages * (world->options.page_size_bytes + 128) +
+                      (1 << 16),
+        .page_size_bytes = world->options.page_size_bytes,
+        .redo = base->redo,
+        .files = space_files(base->spaces),
+        .systems = &world->system,
+        .system_count = 1,
+        .doublewrite_system = world->system,
+        .doublewrite_directory = world->options.directory,
+        .doublewrite_direct = world->options.direct,
+        .environment = "an environment!",
+        .cleaner_thread = world->options.cleaner_thread,
+        .io_capacity = 200,
+        .io_capacity_max = 2000,
+        .dirty_percent_max = 90,
+    };
+    FIRN_TRY(buffer_open(&buffer_options, &base->pool));
+    space_set_attach(base->spaces, base->pool, base->redo);
+    redo_set_urge(base->redo, world_urge, base->pool);
+    return FIRN_OK;
+}
+
+static inline void world_fill_options(struct world *world, const struct world_options *options)
+{
+    *world = (struct world){.options = *options};
+    struct world_options *filled = &world->options;
+    if (filled->page_size_bytes == 0)
+        filled->page_size_bytes = PAGE_SIZE_MIN;
+    if (filled->pool_pages == 0)
+        filled->pool_pages = 2000;
+    if (filled->log_file_bytes == 0)
+        filled->log_file_bytes = WORLD_LOG_FILE_BYTES;
+    if (filled->directory != NULL) {
+        ASSERT_OK(io_system_open(IO_BACKEND_AUTO, clock_real(), &world->system));
+        return;
+    }
+    filled->directory = "/";
+    if (filled->disk == NULL)
+        world->disk = filled->disk = disk_make();
+    world->system = disk_open(filled->disk, 1);
+}
+
+/** Make an environment with an empty tree. */
+static inline void world_make(struct world *world, const struct world_options *options)
+{
+    world_fill_options(world, options);
+    struct redo_options redo_options = world_redo_options(world);
+    ASSERT_OK(redo_create(&redo_options, REDO_FIRST_LSN));
+    ASSERT_OK(world_open_base(world));
+    ASSERT_OK(redo_recovered(world->base.redo, redo_checkpoint_lsn(world->base.redo)));
+    ASSERT_OK(btree_session_open(&world->base, &world->session));
+    struct mtr *mtr = btree_session_mtr(world->session);
+    ASSERT_OK(space_create(world->base.spaces, mtr, IO_CLASS_SYSTEM, "system", &world->space));
+    ASSERT_OK(space_create(world->base.spaces, mtr, IO_CLASS_TABLE, "table", &world->space));
+    ASSERT_OK(btree_create(world->session, world->space, WORLD_INDEX, &world->root_page));
+    ASSERT_OK(btree_open(&world->base, world->space, world->root_page, WORLD_INDEX, &world->tree));
+}
+
+/** Give everything back, without flushing: what is not on disk is lost. */
+static inline void world_drop(struct world *world)
+{
+    btree_close(world->tree);
+    btree_session_close(world->session);
+    buffer_close(world->base.pool);
+    (void)space_set_close(world->base.spaces);
+    (void)redo_close(world->base.redo);
+    io_system_close(world->system);
+    sim_disk_destroy(world->disk);
+    *world = (struct world){.disk = NULL};
+}
+
+/* ---- Keys and values that follow from a number ---- */
+
+enum { WORLD_KEY_BYTES = 12 };
+
+/** @return the n-th key; ascending numbers give ascending keys. */
+static inline struct span world_key(uint8_t key[WORLD_KEY_BYTES], uint64_t number)
+{
+    memcpy(key, "key:", 4);
+    put_u64(key + 4, htobe64(number));
+    return span_of(key, WORLD_KEY_BYTES);
+}
+
+/** Fill a value of a size that follows from number and version. @return a span of it */
+static inline struct span world_value(uint8_t *value, size_t size_bytes, uint64_t number,
+                                      uint64_t version)
+{
+    struct rng rng;
+    rng_init(&rng, number * 1000003 + version);
+    uint64_t word = rng_next(&rng);
+    for (size_t i = 0; i < size_bytes; i++) {
+        value[i] = (uint8_t)(word >> (i % 8) * 8);
+        if (i % 8 == 7)
+            word = word * 6364136223846793005u + 1442695040888963407u;
+    }
+    return span_of(value, size_bytes);
+}
+
+static inline void assert_span_equal(struct span found, struct span expected)
+{
+    assert_int_equal(found.size_bytes, expected.size_bytes);
+    if (expected.size_bytes > 0)
+        assert_memory_equal(found.bytes, expected.bytes, expected.size_bytes);
+}
+
+#endif
