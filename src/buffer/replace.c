@@ -330,17 +330,24 @@ void frame_leave(struct buffer_pool *pool, struct buffer_frame *frame)
         frame_free(pool, frame);
 }
 
+/* With lists_lock: one more free frame in so many steps. @return false if it is no use going on */
+static bool evict_to_free(struct buffer_pool *pool, uint32_t *steps)
+{
+    struct buffer_frame *frame = evict_one(pool, steps, false);
+    if (frame != NULL && buffer_frame_number(pool, frame) < pool->retire_from)
+        list_push(pool, frame, BUFFER_LIST_FREE);
+    return frame != NULL || *steps == 0;
+}
+
 uint32_t buffer_evict(struct buffer_pool *pool, uint32_t want_free, uint32_t steps)
 {
-    while (steps > 0 && buffer_free_count(pool) < want_free) {
+    bool going = true;
+    while (going && steps > 0 && buffer_free_count(pool) < want_free) {
         uint32_t chunk = steps < EVICT_CHUNK ? steps : EVICT_CHUNK;
         steps -= chunk;
         pthread_mutex_lock(&pool->lists_lock);
-        while (chunk > 0 && list_count(pool, BUFFER_LIST_FREE) < want_free) {
-            struct buffer_frame *frame = evict_one(pool, &chunk, false);
-            if (frame != NULL && buffer_frame_number(pool, frame) < pool->retire_from)
-                list_push(pool, frame, BUFFER_LIST_FREE);
-        }
+        while (going && chunk > 0 && list_count(pool, BUFFER_LIST_FREE) < want_free)
+            going = evict_to_free(pool, &chunk);
         pthread_mutex_unlock(&pool->lists_lock);
     }
     return buffer_free_count(pool);
