@@ -70,6 +70,8 @@ static void cut_recovery(struct sim_disk *disk, struct redo *redo, enum sim_cut 
     }
 }
 
+static unsigned cuts_tried;
+
 /* @return how many of the cuts at every `stride`-th step were not survived */
 static unsigned try_cuts(struct buffer_options options, enum sim_cut cut, uint64_t seed,
                          unsigned stride, bool recovery_too)
@@ -86,6 +88,7 @@ static unsigned try_cuts(struct buffer_options options, enum sim_cut cut, uint64
         is_cut = work_until_cut(disk, &redo, options, step, cut, seed);
         if (recovery_too)
             cut_recovery(disk, &redo, cut, &rng);
+        cuts_tried++;
         if (!world_survives(disk, &redo, options)) {
             failures++;
             if (options.doublewrite == BUFFER_DOUBLEWRITE_ON && !options.skip_data_sync)
@@ -143,5 +146,7 @@ int main(void)
         cmocka_unit_test(test_without_doublewrite_torn_pages_are_seen),
         cmocka_unit_test(test_a_missing_data_sync_is_seen),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    print_message("# %u cuts\n", cuts_tried);
+    return failed;
 }
