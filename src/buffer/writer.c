@@ -176,12 +176,9 @@ void writer_checkpoint(struct writer_run *run, uint64_t gain_bytes)
     uint64_t lsn = buffer_clean_lsn(writer->pool);
     if (writer->stopped.rc != FIRN_OK || lsn == UINT64_MAX) /* stopped, or in recovery */
         return;
-    if (lsn <= writer->checkpoint_lsn || lsn - writer->checkpoint_lsn < gain_bytes)
-        return;
-    firn_rc rc = redo_checkpoint(redo, lsn);
-    if (rc == FIRN_OK)
-        writer->checkpoint_lsn = lsn;
-    writer_note_error(run, rc);
+    uint64_t last_lsn = redo_checkpoint_lsn(redo);
+    if (lsn > last_lsn && lsn - last_lsn >= gain_bytes)
+        writer_note_error(run, redo_checkpoint(redo, lsn));
 }
 
 /* ---- Flushing ---- */

@@ -117,7 +117,6 @@ struct buffer_writer {
     struct batch batch;
     uint64_t runs;               /* numbers them */
     struct writer_error stopped; /* a sync failed: nothing is written any more */
-    uint64_t checkpoint_lsn;     /* the last one taken here */
 
     _Atomic uint64_t pages_written;
     _Atomic uint64_t batches;

@@ -74,6 +74,15 @@ static const uint8_t *window_at(const struct redo_reader *reader, uint64_t lsn)
 
 /* ---- Opening ---- */
 
+/* A process that was killed may have written what is read here without having synced it. Pages that
+   it is repeated on may be written before recovery ends, and must not become durable before it. */
+static firn_rc make_durable(struct redo *redo)
+{
+    for (uint32_t i = 0; i < redo->layout.file_count; i++)
+        FIRN_TRY(redo_sync_file(redo, i));
+    return FIRN_OK;
+}
+
 firn_rc redo_reader_open(struct redo *redo, uint64_t from_lsn, struct redo_reader **reader)
 {
     ASSERT(from_lsn == redo_checkpoint_lsn(redo));
@@ -96,6 +105,7 @@ firn_rc redo_reader_open(struct redo *redo, uint64_t from_lsn, struct redo_reade
         .window_begin = redo_block_floor(from_lsn),
         .window_end = redo_block_floor(from_lsn),
     };
+    FIRN_TRY_GOTO(make_durable(redo), failed);
     FIRN_TRY_GOTO(redo_find_newest(redo, from_lsn, made->limit_lsn, &made->newest_lsn), failed);
     *reader = made;
     return FIRN_OK;

@@ -85,7 +85,8 @@ uint64_t redo_checkpoint_lsn(const struct redo *redo);
 
 struct redo_reader;
 
-/** Read from an LSN at which a frame begins, in large sequential requests. */
+/** Read from an LSN at which a frame begins, in large sequential requests. What is there to be read
+ * is made durable first: whoever repeats it may write pages at once. */
 firn_rc redo_reader_open(struct redo *redo, uint64_t from_lsn, struct redo_reader **reader);
 
 /**
