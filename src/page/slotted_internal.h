@@ -107,7 +107,7 @@ static inline size_t span_shared(struct span left, struct span right)
 /** @return a head: the first 4 bytes as a big-endian number, zeros behind a shorter key. */
 static inline uint32_t head_of(struct span key)
 {
-    if (key.size_bytes >= 4) {
+    if (__builtin_expect(key.size_bytes >= 4, 1)) {
         uint32_t value;
         memcpy(&value, key.bytes, sizeof value);
         return be32toh(value);
