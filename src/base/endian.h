@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
+/** @return a number of 2 bytes at any address. */
 static inline uint16_t get_u16(const void *from)
 {
     uint16_t value;
@@ -15,6 +16,7 @@ static inline uint16_t get_u16(const void *from)
     return le16toh(value);
 }
 
+/** @return a number of 4 bytes at any address. */
 static inline uint32_t get_u32(const void *from)
 {
     uint32_t value;
@@ -22,6 +24,7 @@ static inline uint32_t get_u32(const void *from)
     return le32toh(value);
 }
 
+/** @return a number of 8 bytes at any address. */
 static inline uint64_t get_u64(const void *from)
 {
     uint64_t value;
@@ -48,18 +51,21 @@ static inline uint64_t get_u64_once(const void *from)
     return value;
 }
 
+/** Write a number of 2 bytes to any address. */
 static inline void put_u16(void *to, uint16_t value)
 {
     value = htole16(value);
     memcpy(to, &value, sizeof value);
 }
 
+/** Write a number of 4 bytes to any address. */
 static inline void put_u32(void *to, uint32_t value)
 {
     value = htole32(value);
     memcpy(to, &value, sizeof value);
 }
 
+/** Write a number of 8 bytes to any address. */
 static inline void put_u64(void *to, uint64_t value)
 {
     value = htole64(value);

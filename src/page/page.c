@@ -2,7 +2,15 @@
 
 #include "base/check.h"
 #include "base/checksum.h"
-#include "page/page_internal.h"
+
+enum { PAGE_VERSION = 1 };
+
+_Static_assert(PAGE_AT_NUMBER == PAGE_AT_CHECKSUM + 4, "the checksum covers all behind it");
+_Static_assert(PAGE_AT_SPACE == PAGE_AT_NUMBER + 4, "page header");
+_Static_assert(PAGE_AT_TYPE == PAGE_AT_SPACE + 4, "page header");
+_Static_assert(PAGE_AT_VERSION == PAGE_AT_TYPE + 2, "page header");
+_Static_assert(PAGE_AT_LSN == PAGE_AT_VERSION + 2 && PAGE_AT_LSN % 8 == 0, "page header");
+_Static_assert(PAGE_HEADER_BYTES == PAGE_AT_LSN + 8, "the body follows the header");
 
 void page_init(uint8_t *page, uint32_t page_size_bytes, uint64_t page_id, enum page_type type)
 {

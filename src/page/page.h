@@ -22,6 +22,16 @@ enum {
     PAGE_HEADER_BYTES = 24, /* the body begins here */
 };
 
+/** Where the header's fields stand; for page.c and the readers below. */
+enum {
+    PAGE_AT_CHECKSUM = 0, /* u32, CRC-32C of all that follows it */
+    PAGE_AT_NUMBER = 4,   /* u32 */
+    PAGE_AT_SPACE = 8,    /* u32 */
+    PAGE_AT_TYPE = 12,    /* u16, enum page_type */
+    PAGE_AT_VERSION = 14, /* u16, format version */
+    PAGE_AT_LSN = 16,     /* u64 */
+};
+
 #define PAGE_NONE UINT32_MAX /* no page: the end of a list */
 
 enum page_type {
@@ -40,11 +50,13 @@ static inline uint64_t page_id_of(uint32_t space, uint32_t page_no)
     return (uint64_t)space << 32 | page_no;
 }
 
+/** @return the tablespace in a page's id. */
 static inline uint32_t page_id_space(uint64_t page_id)
 {
     return (uint32_t)(page_id >> 32);
 }
 
+/** @return the page number in a page's id. */
 static inline uint32_t page_id_number(uint64_t page_id)
 {
     return (uint32_t)page_id;
@@ -63,30 +75,34 @@ static inline uint32_t page_checksum(const uint8_t *page)
     return get_u32(page);
 }
 
+/** @return the number that a page says it has. */
 static inline uint32_t page_number(const uint8_t *page)
 {
-    return get_u32(page + 4);
+    return get_u32(page + PAGE_AT_NUMBER);
 }
 
+/** @return the tablespace that a page says it belongs to. */
 static inline uint32_t page_space(const uint8_t *page)
 {
-    return get_u32(page + 8);
+    return get_u32(page + PAGE_AT_SPACE);
 }
 
+/** @return what a page says it is; not a page_type where PAGE_UNKNOWN. */
 static inline enum page_type page_type(const uint8_t *page)
 {
-    return (enum page_type)get_u16(page + 12);
+    return (enum page_type)get_u16(page + PAGE_AT_TYPE);
 }
 
 /** @return the LSN at which the last mini-transaction that changed the page ends. */
 static inline uint64_t page_lsn(const uint8_t *page)
 {
-    return get_u64(page + 16);
+    return get_u64(page + PAGE_AT_LSN);
 }
 
+/** Set the LSN; the page is latched exclusively. */
 static inline void page_set_lsn(uint8_t *page, uint64_t lsn)
 {
-    put_u64(page + 16, lsn);
+    put_u64(page + PAGE_AT_LSN, lsn);
 }
 
 /** Make an empty page of a type: header filled, body zeroed, LSN 0. */

@@ -32,6 +32,18 @@ enum {
     SLOTTED_PACKED_BYTES = 6, /* at most what packing adds to a key and its value */
 };
 
+/** Where those fields of the header stand that the readers below need; slotted_internal.h has all.
+ */
+enum {
+    SLOTTED_AT_INDEX_ID = PAGE_HEADER_BYTES, /* u64 */
+    SLOTTED_AT_LEVEL = 32,                   /* u16 */
+    SLOTTED_AT_COUNT = 34,                   /* u16, slots */
+    SLOTTED_AT_PREV = 44,                    /* u32 */
+    SLOTTED_AT_NEXT = 48,                    /* u32 */
+    SLOTTED_AT_PREFIX = 52,                  /* u16, size of the prefix */
+    SLOTTED_AT_LOWER = 54,                   /* u16, size of the lower fence, which ends the page */
+};
+
 /** What an index page knows about itself beside its cells. */
 struct slotted_bounds {
     uint64_t index_id;
@@ -64,29 +76,34 @@ void slotted_init(uint8_t *page, uint32_t page_size_bytes, uint64_t page_id,
 /** Read what the page knows about itself; its spans point into the page. */
 void slotted_bounds(const uint8_t *page, uint32_t page_size_bytes, struct slotted_bounds *bounds);
 
+/** @return the index that the page belongs to. */
 static inline uint64_t slotted_index_id(const uint8_t *page)
 {
-    return get_u64(page + 24);
+    return get_u64(page + SLOTTED_AT_INDEX_ID);
 }
 
+/** @return how far above the leaves it stands; 0 for a leaf. */
 static inline unsigned slotted_level(const uint8_t *page)
 {
-    return get_u16(page + 32);
+    return get_u16(page + SLOTTED_AT_LEVEL);
 }
 
+/** @return how many cells it has. */
 static inline unsigned slotted_count(const uint8_t *page)
 {
-    return get_u16(page + 34);
+    return get_u16(page + SLOTTED_AT_COUNT);
 }
 
+/** @return the page before it on its level, or PAGE_NONE. */
 static inline uint32_t slotted_prev(const uint8_t *page)
 {
-    return get_u32(page + 44);
+    return get_u32(page + SLOTTED_AT_PREV);
 }
 
+/** @return the page behind it on its level, or PAGE_NONE. */
 static inline uint32_t slotted_next(const uint8_t *page)
 {
-    return get_u32(page + 48);
+    return get_u32(page + SLOTTED_AT_NEXT);
 }
 
 /**
@@ -122,8 +139,8 @@ bool slotted_covers(const uint8_t *page, uint32_t page_size_bytes, struct span k
 static inline struct span slotted_prefix(const uint8_t *page, uint32_t page_size_bytes)
 {
     /* It is what the lower fence begins with, and that ends the page. */
-    size_t prefix_size = get_u16_once(page + 52);
-    size_t lower_size = get_u16_once(page + 54);
+    size_t prefix_size = get_u16_once(page + SLOTTED_AT_PREFIX);
+    size_t lower_size = get_u16_once(page + SLOTTED_AT_LOWER);
     if (lower_size > page_size_bytes || prefix_size > lower_size)
         return span_of(page, 0);
     return span_of(page + page_size_bytes - lower_size, prefix_size);

@@ -6,24 +6,23 @@
 #ifndef FIRN_PAGE_SLOTTED_INTERNAL_H
 #define FIRN_PAGE_SLOTTED_INTERNAL_H
 
-#include "page/page_internal.h"
 #include "page/slotted.h"
 
 enum {
-    AT_INDEX_ID = PAGE_HEADER_BYTES, /* u64 */
-    AT_LEVEL = 32,                   /* u16 */
-    AT_COUNT = 34,                   /* u16, slots */
-    AT_HEAP_BEGIN = 36,              /* u32, the lowest cell's offset */
-    AT_GARBAGE = 40,                 /* u16, bytes of the heap that belong to no cell */
-    AT_SKIP = 42,                    /* u16, bytes that all suffixes share: heads begin behind */
-    AT_PREV = 44,                    /* u32 */
-    AT_NEXT = 48,                    /* u32 */
-    AT_PREFIX = 52,                  /* u16, size of the prefix */
-    AT_LOWER = 54,                   /* u16, size of the lower fence, which ends the page */
-    AT_UPPER = 56,                   /* u16, size of the upper fence, which stands before it */
-    AT_FLAGS = 58,                   /* u16, FLAG_* */
-    AT_LAST_SLOT = 60,               /* u16, where the last insert went */
-    AT_RUN = 62,                     /* i16, inserts in a row beside each other; descending: < 0 */
+    AT_INDEX_ID = SLOTTED_AT_INDEX_ID,
+    AT_LEVEL = SLOTTED_AT_LEVEL,
+    AT_COUNT = SLOTTED_AT_COUNT,
+    AT_HEAP_BEGIN = 36, /* u32, the lowest cell's offset */
+    AT_GARBAGE = 40,    /* u16, bytes of the heap that belong to no cell */
+    AT_SKIP = 42,       /* u16, bytes that all suffixes share: heads begin behind */
+    AT_PREV = SLOTTED_AT_PREV,
+    AT_NEXT = SLOTTED_AT_NEXT,
+    AT_PREFIX = SLOTTED_AT_PREFIX,
+    AT_LOWER = SLOTTED_AT_LOWER,
+    AT_UPPER = 56,     /* u16, size of the upper fence, which stands before it */
+    AT_FLAGS = 58,     /* u16, FLAG_* */
+    AT_LAST_SLOT = 60, /* u16, where the last insert went */
+    AT_RUN = 62,       /* i16, inserts in a row beside each other; descending: < 0 */
 
     FLAG_UPPER_IS_OPEN = 1,
 
@@ -56,11 +55,13 @@ _Static_assert(PAGE_SIZE_MAX / 5 < CELL_EXTERNAL, "a value's size leaves the top
     (SLOTTED_SLOTS_AT + 2 * ((size) / 16 * 3) + 3 * (CELL_COST + (size) / 5) <= (size))
 _Static_assert(THREE_CELLS_FIT(PAGE_SIZE_MIN) && THREE_CELLS_FIT(PAGE_SIZE_MAX), "cell limit");
 
+/** @return the lesser of two numbers. */
 static inline unsigned smaller(unsigned left, unsigned right)
 {
     return left < right ? left : right;
 }
 
+/** @return where a slot stands, to be written. */
 static inline uint8_t *slot_at(uint8_t *page, unsigned slot)
 {
     return page + SLOTTED_SLOTS_AT + (size_t)slot * SLOTTED_SLOT_BYTES;
