@@ -89,9 +89,9 @@ static inline struct span suffix_at(const uint8_t *page, uint32_t page_size_byte
 /** @return a span without its first bytes, as many as it has. */
 static inline struct span span_behind(struct span span, size_t bytes)
 {
-    if (bytes == 0) /* NULL, an empty span's, may not even be added 0 to */
-        return span;
     size_t skipped = bytes < span.size_bytes ? bytes : span.size_bytes;
+    if (skipped == 0) /* NULL, an empty span's, may not even be added 0 to */
+        return span;
     return span_of(span.bytes + skipped, span.size_bytes - skipped);
 }
 
