@@ -28,7 +28,6 @@ static void store_descriptor(struct allocation *allocation, struct mtr_page *map
 static firn_rc begin(struct allocation *allocation, uint32_t space)
 {
     FIRN_TRY(lookup_require(allocation->set, space, &allocation->space));
-    FIRN_TRY(mtr_reserve(allocation->mtr, SPACE_LOG_MAX_BYTES));
     FIRN_TRY(mtr_fix(allocation->mtr, page_id_of(space, 0), &allocation->page0));
     allocation->head = head_get(allocation->page0->bytes);
     allocation->hint = extent_owner_hint(allocation->space, allocation->owner);
@@ -160,6 +159,7 @@ firn_rc space_allocate_run(struct space_set *set, struct mtr *mtr, uint32_t spac
     struct allocation allocation = {
         .set = set, .mtr = mtr, .owner = owner, .near = near, .count = count};
     struct pick pick;
+    FIRN_TRY(mtr_reserve(mtr, SPACE_LOG_MAX_BYTES));
     FIRN_TRY(begin(&allocation, space));
     FIRN_TRY(choose(&allocation, &pick));
     take_pages(&allocation, &pick, first_page, got);
@@ -208,6 +208,7 @@ firn_rc space_free(struct space_set *set, struct mtr *mtr, struct mtr_page *page
     uint64_t bit = UINT64_C(1) << page_no % SPACE_EXTENT_PAGES;
     struct allocation allocation = {.set = set, .mtr = mtr, .owner = owner};
     struct mtr_page *map;
+    FIRN_TRY(mtr_reserve(mtr, SPACE_LOG_MAX_BYTES));
     FIRN_TRY(begin(&allocation, page_id_space(page->page_id)));
     FIRN_TRY(extent_fix_map(set, mtr, allocation.space, extent, &map));
     struct descriptor descriptor =
@@ -228,7 +229,7 @@ void space_unallocate(struct space_set *set, struct mtr *mtr, uint32_t space, ui
     uint32_t extent = first_page / SPACE_EXTENT_PAGES;
     struct allocation allocation = {.set = set, .mtr = mtr, .owner = owner};
     struct mtr_page *map;
-    /* All is latched and reserved since the allocation. */
+    /* All is latched since the allocation, and its log counts as the allocation's. */
     ENSURE(begin(&allocation, space) == FIRN_OK);
     ENSURE(extent_fix_map(set, mtr, allocation.space, extent, &map) == FIRN_OK);
     uint64_t run = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;

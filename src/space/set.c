@@ -240,12 +240,15 @@ static firn_rc visit_one(struct space_set *set, struct space *space, space_visit
 
 firn_rc space_each(struct space_set *set, space_visit *visit, void *context)
 {
-    firn_rc rc = FIRN_OK;
-    pthread_mutex_lock(&set->mutex);
-    for (unsigned i = 0; rc == FIRN_OK && i < set->space_count; i++)
-        rc = visit_one(set, set->spaces[i], visit, context);
-    pthread_mutex_unlock(&set->mutex);
-    return rc;
+    for (unsigned i = 0;; i++) {
+        /* Not while it is visited: the visitor may ask the set. */
+        pthread_mutex_lock(&set->mutex);
+        struct space *space = i < set->space_count ? set->spaces[i] : NULL;
+        pthread_mutex_unlock(&set->mutex);
+        if (space == NULL)
+            return FIRN_OK;
+        FIRN_TRY(visit_one(set, space, visit, context));
+    }
 }
 
 /* ---- Files ---- */

@@ -75,14 +75,19 @@ firn_rc space_create(struct space_set *set, struct mtr *mtr, enum io_class class
 /** Drop a tablespace: pages, file and name. Nobody uses it any more. Durable on return. */
 firn_rc space_drop(struct space_set *set, struct mtr *mtr, uint32_t space);
 
-/** Give the free pages at the end of the file back to the file system. @param pages given back */
+/**
+ * Give the free pages at the end of the file back to the file system. Takes a checkpoint, for
+ * recovery must not meet changes of pages that no file has any more.
+ *
+ * @param pages  set on success: how many were given back
+ * @return FIRN_OK; FIRN_E_BUSY: the file grows just now, or something holds checkpoints back: later
+ */
 firn_rc space_shrink(struct space_set *set, struct mtr *mtr, uint32_t space, uint64_t *pages);
 
 /** @return the id of a name's tablespace in *space, or FIRN_E_NOT_FOUND. */
 firn_rc space_find(struct space_set *set, const char *name, uint32_t *space);
 
-/** Call a function for each tablespace, by ascending id. Files are not made or dropped meanwhile.
- */
+/** Call a function for each tablespace, by ascending id. None is made or dropped meanwhile. */
 struct space_info {
     uint32_t space;
     enum io_class class;
@@ -118,8 +123,13 @@ firn_rc space_allocate(struct space_set *set, struct mtr *mtr, uint32_t space, u
 firn_rc space_allocate_run(struct space_set *set, struct mtr *mtr, uint32_t space, uint64_t owner,
                            uint32_t near, uint32_t count, uint32_t *first_page, uint32_t *got);
 
-/** Make sure that so many pages can be allocated without growing the file: what can fail comes
- * before latches and changes. */
+/**
+ * Make sure that so many pages can be allocated without growing the file: what can fail comes
+ * before latches and changes. No latch is held and no mini-transaction open. Others may be faster;
+ * then allocating grows the file itself, or fails with nothing changed.
+ *
+ * @return FIRN_OK; FIRN_E_NOSPACE; FIRN_E_STOPPED, ...
+ */
 firn_rc space_prepare(struct space_set *set, uint32_t space, uint32_t pages);
 
 /**
@@ -153,8 +163,19 @@ firn_rc space_limbo(struct space_set *set, struct mtr *mtr, uint32_t space, uint
 
 /* ---- Judging ---- */
 
-/** Tell which pages of a tablespace are allocated and to whom. @param visit gets page number and
- * owner for each allocated page in ascending order, owner 0 for page 0 and map pages */
+/** Whose a page in a shared extent is, which cannot be read or does not say. */
+#define SPACE_OWNER_UNKNOWN (UINT64_MAX - 1)
+
+/**
+ * Tell which pages of a tablespace are allocated and to whom, while nobody allocates or frees.
+ *
+ * Whose a page in a shared extent is stands in the page: pages of types INDEX and BLOB begin their
+ * body (PAGE_HEADER_BYTES) with their owner, 8 bytes; those of type LIMBO are UINT64_MAX's.
+ *
+ * @param visit  gets page number and owner for each allocated page in ascending order, owner 0 for
+ *               page 0 and map pages; stops by returning other than FIRN_OK
+ * @return FIRN_OK; what visit returned; FIRN_E_CORRUPT, FIRN_E_IO (page 0 or a map page)
+ */
 typedef firn_rc space_page_visit(uint32_t page_no, uint64_t owner, void *context);
 firn_rc space_each_page(struct space_set *set, uint32_t space, space_page_visit *visit,
                         void *context);
@@ -162,23 +183,36 @@ firn_rc space_each_page(struct space_set *set, uint32_t space, space_page_visit 
 /** What a problem is reported with: one sentence. Collects; does not stop the check. */
 typedef void space_problem(const char *problem, void *context);
 
-/** Check first page and map pages of a tablespace against each other and the file. */
+/**
+ * Check first page and map pages of a tablespace against each other, the file and the types of the
+ * pages in shared extents. While nobody allocates or frees.
+ *
+ * @return FIRN_OK when nothing is wrong; FIRN_E_CORRUPT when problems were reported; FIRN_E_NOMEM
+ */
 firn_rc space_check(struct space_set *set, uint32_t space, space_problem *problem, void *context);
 
 /* ---- For recovery ---- */
 
-/** Repeat a CHANGE_SPACE_* record. */
+/** Repeat a CHANGE_SPACE_* record: in the order of the log, and before changes of pages of that
+ * tablespace that follow it. Changes of a tablespace that is not there (space_has) are skipped: its
+ * CHANGE_SPACE_DROP follows. @param lsn where the record's frame begins or ends */
 firn_rc space_redo(struct space_set *set, const struct change *change, uint64_t lsn);
 
 /** Does a page lie in a tablespace that is there? Recovery skips changes of one that was dropped
  * later. @return FIRN_OK, FIRN_E_NOT_FOUND without an error text */
 firn_rc space_has(struct space_set *set, uint64_t page_id);
 
-/** Grow a file so that it holds a page, with pages of zeros. */
+/** Grow a file so that it holds a page, with pages of zeros. FIRN_E_CORRUPT if it lacks what it
+ * had at the checkpoint; FIRN_E_NOSPACE, ... */
 firn_rc space_reach(struct space_set *set, uint64_t page_id);
 
-/** After recovery: judge first pages, take sizes from them, cut files that were truncated, forget
- * what caches hold. */
+/**
+ * After recovery, and before anything else when there was nothing to recover: judge first pages,
+ * make files as long as these say.
+ *
+ * @return FIRN_OK; FIRN_E_CORRUPT naming a file that was cut off, has no first page or a damaged
+ *         one; FIRN_E_NOSPACE, ...
+ */
 firn_rc space_recovered(struct space_set *set);
 
 #endif

@@ -1,0 +1,232 @@
+/*
+ * Judging: what the maps say, and whether it can be true.
+ */
+#include "space/space_internal.h"
+
+#include "base/check.h"
+#include "base/memory.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+/* ---- Walking the maps ---- */
+
+/** A walk over the extents of a tablespace; map pages are looked at as copies. */
+struct walk {
+    struct space_set *set;
+    struct space *space;
+    struct space_head head;
+    uint8_t *map; /* a copy */
+};
+
+static firn_rc walk_open(struct space_set *set, uint32_t space, struct walk *walk)
+{
+    *walk = (struct walk){.set = set};
+    FIRN_TRY(lookup_require(set, space, &walk->space));
+    FIRN_TRY(head_load(set, walk->space, &walk->head));
+    walk->map = memory_alloc(set->options.page_size_bytes);
+    if (walk->map == NULL)
+        return rc_raise(FIRN_E_NOMEM, "no memory for a map page");
+    return FIRN_OK;
+}
+
+static firn_rc walk_load_map(struct walk *walk, uint32_t number)
+{
+    struct space_set *set = walk->set;
+    uint32_t page_size = set->options.page_size_bytes;
+    uint32_t page_no = map_page_no(page_size, number);
+    struct buffer_frame *frame;
+    FIRN_TRY(buffer_fix(set->pool, page_id_of(space_id(walk->space), page_no), BUFFER_SHARED,
+                        BUFFER_HINT_SCAN, &frame));
+    memcpy(walk->map, buffer_page(set->pool, frame), page_size);
+    buffer_unfix(set->pool, frame, BUFFER_SHARED);
+    if (page_type(walk->map) != PAGE_TYPE_MAP || get_u32(walk->map + AT_MAP_NUMBER) != number)
+        return rc_raise(FIRN_E_CORRUPT, "page %u of %s ought to be map %u of its extents", page_no,
+                        walk->space->path, number);
+    return FIRN_OK;
+}
+
+static bool is_map_page(const struct walk *walk, uint32_t page_no)
+{
+    uint32_t span = map_extents(walk->set->options.page_size_bytes) * SPACE_EXTENT_PAGES;
+    return page_no % span == 1;
+}
+
+/** Whose a page in a shared extent is stands in it. */
+static uint64_t owner_in_page(const struct walk *walk, uint32_t page_no)
+{
+    struct buffer_frame *frame;
+    struct buffer_pool *pool = walk->set->pool;
+    uint64_t owner = SPACE_OWNER_UNKNOWN;
+    if (page_no == 0 || is_map_page(walk, page_no))
+        return 0;
+    if (buffer_fix(pool, page_id_of(space_id(walk->space), page_no), BUFFER_SHARED,
+                   BUFFER_HINT_SCAN, &frame) != FIRN_OK)
+        return owner;
+    const uint8_t *page = buffer_page(pool, frame);
+    if (page_type(page) == PAGE_TYPE_INDEX || page_type(page) == PAGE_TYPE_BLOB)
+        owner = get_u64(page + PAGE_HEADER_BYTES);
+    else if (page_type(page) == PAGE_TYPE_LIMBO)
+        owner = UINT64_MAX;
+    buffer_unfix(pool, frame, BUFFER_SHARED);
+    return owner;
+}
+
+/* ---- Telling ---- */
+
+static firn_rc visit_extent(struct walk *walk, uint32_t extent, struct descriptor descriptor,
+                            space_page_visit *visit, void *context)
+{
+    for (uint64_t bits = descriptor.bitmap; bits != 0; bits &= bits - 1) {
+        uint32_t page_no = extent * SPACE_EXTENT_PAGES + (uint32_t)__builtin_ctzll(bits);
+        uint64_t owner = descriptor.owner != 0 ? descriptor.owner : owner_in_page(walk, page_no);
+        FIRN_TRY(visit(page_no, owner, context));
+    }
+    return FIRN_OK;
+}
+
+firn_rc space_each_page(struct space_set *set, uint32_t space, space_page_visit *visit,
+                        void *context)
+{
+    struct walk walk;
+    uint32_t span = map_extents(set->options.page_size_bytes);
+    firn_rc rc;
+    FIRN_TRY_GOTO(walk_open(set, space, &walk), out);
+    for (uint32_t extent = 0; extent < walk.head.extents; extent++) {
+        if (extent % span == 0)
+            FIRN_TRY_GOTO(walk_load_map(&walk, extent / span), out);
+        FIRN_TRY_GOTO(
+            visit_extent(&walk, extent, descriptor_get(walk.map, extent % span), visit, context),
+            out);
+    }
+out:
+    memory_free(walk.map);
+    return rc;
+}
+
+/* ---- Checking ---- */
+
+struct check {
+    struct walk walk;
+    space_problem *problem;
+    void *context;
+    uint64_t problems;
+    struct space_head counted;
+};
+
+static void report(struct check *check, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void report(struct check *check, const char *format, ...)
+{
+    char what[512];
+    char sentence[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    snprintf(sentence, sizeof sentence, "%s: %s", check->walk.space->path, what);
+    check->problems++;
+    check->problem(sentence, check->context);
+}
+
+/** Pages of a shared extent must say whose they are. */
+static void check_shared_pages(struct check *check, uint32_t extent, uint64_t bitmap)
+{
+    for (uint64_t bits = bitmap; bits != 0; bits &= bits - 1) {
+        uint32_t page_no = extent * SPACE_EXTENT_PAGES + (uint32_t)__builtin_ctzll(bits);
+        if (owner_in_page(&check->walk, page_no) == SPACE_OWNER_UNKNOWN)
+            report(check, "page %u is allocated, but it is no page of an index", page_no);
+    }
+}
+
+static void check_extent(struct check *check, uint32_t extent, struct descriptor descriptor)
+{
+    struct space_head *counted = &check->counted;
+    uint32_t span = map_extents(check->walk.set->options.page_size_bytes);
+    uint64_t mask = extent_mask(extent, check->walk.head.pages);
+    uint64_t needed = extent == 0 ? 3 : extent % span == 0 ? 2 : 0;
+    counted->used += count_bits(descriptor.bitmap);
+    if ((descriptor.bitmap & ~mask) != 0)
+        report(check, "extent %u has pages behind the end of the file", extent);
+    if ((descriptor.bitmap & needed) != needed || (needed != 0 && descriptor.owner != 0))
+        report(check, "extent %u, in which a map page lies, does not have it allocated", extent);
+    if (descriptor.owner != 0 && descriptor.bitmap == 0)
+        report(check, "extent %u is index %llu's without a page of it being used", extent,
+               (unsigned long long)descriptor.owner);
+    if (descriptor_is_free(descriptor))
+        counted->free_extents++;
+    if (descriptor_is_shared(descriptor)) {
+        counted->shared_free += count_bits(~descriptor.bitmap & mask);
+        check_shared_pages(check, extent, descriptor.bitmap);
+    }
+}
+
+/** Extents that were never used have nothing in the map. */
+static void check_untouched(struct check *check, uint32_t from)
+{
+    uint32_t span = map_extents(check->walk.set->options.page_size_bytes);
+    for (uint32_t local = from % span; from % span != 0 && local < span; local++)
+        if (!descriptor_is_free(descriptor_get(check->walk.map, local)))
+            report(check, "extent %u was never used, but its map has something of it",
+                   from - from % span + local);
+}
+
+static void check_counter(struct check *check, const char *what, uint32_t said, uint32_t counted)
+{
+    if (said != counted)
+        report(check, "page 0 counts %u %s, but there are %u", said, what, counted);
+}
+
+static firn_rc check_maps(struct check *check)
+{
+    const struct space_head *head = &check->walk.head;
+    uint32_t span = map_extents(check->walk.set->options.page_size_bytes);
+    bool complete = true;
+    for (uint32_t extent = 0; extent < head->extents; extent++) {
+        if (extent % span == 0) {
+            firn_rc rc = walk_load_map(&check->walk, extent / span);
+            if (rc == FIRN_E_NOMEM)
+                return rc;
+            if (rc != FIRN_OK) {
+                report(check, "%s", firn_error_text());
+                complete = false;
+                extent += span - 1;
+                continue;
+            }
+        }
+        check_extent(check, extent, descriptor_get(check->walk.map, extent % span));
+    }
+    if (!complete)
+        return FIRN_OK; /* nothing to hold the counters against */
+    check_untouched(check, head->extents);
+    check_counter(check, "pages in use", head->used, check->counted.used);
+    check_counter(check, "free extents", head->free_extents, check->counted.free_extents);
+    check_counter(check, "free pages in shared extents", head->shared_free,
+                  check->counted.shared_free);
+    return FIRN_OK;
+}
+
+firn_rc space_check(struct space_set *set, uint32_t space, space_problem *problem, void *context)
+{
+    struct check check = {.problem = problem, .context = context};
+    firn_rc rc = walk_open(set, space, &check.walk);
+    if (check.walk.space == NULL || rc == FIRN_E_NOMEM)
+        goto out;
+    uint32_t file_pages = atomic_load_explicit(&check.walk.space->file_pages, memory_order_acquire);
+    if (rc != FIRN_OK) {
+        report(&check, "%s", firn_error_text());
+    } else if (!head_is_sound(&check.walk.head)) {
+        report(&check, "what page 0 counts cannot be");
+    } else {
+        if (file_pages < check.walk.head.pages)
+            report(&check, "the file has %u pages, but page 0 says %u", file_pages,
+                   check.walk.head.pages);
+        rc = check_maps(&check);
+    }
+    if (check.problems > 0)
+        rc = FIRN_E_CORRUPT;
+out:
+    memory_free(check.walk.map);
+    return rc;
+}
