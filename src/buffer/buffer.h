@@ -197,9 +197,9 @@ firn_rc buffer_flush_space(struct buffer_pool *pool, uint32_t space);
  * truncated. Waits for reads and writes of them that are under way. Nobody fixes them any more. */
 void buffer_discard(struct buffer_pool *pool, uint32_t space, uint32_t first_page);
 
-/** Let the cleaner do a round now, in the calling thread: make free frames, write pages as the log
- * asks for, take a checkpoint when it gained something. For pools without a cleaner thread, and the
- * redo log's urge. */
+/** Have a round of cleaning done now, by the cleaner's thread or, without one, in this: make free
+ * frames, write the pages that are dirty for longest, take a checkpoint. For the redo log's urge,
+ * and for pools without a thread from time to time. @return the round's first failure */
 firn_rc buffer_clean(struct buffer_pool *pool);
 
 /** Change buffer_pool_size while the pool is used. @return FIRN_E_INVALID beyond size_max_bytes,

@@ -10,9 +10,7 @@
 #include <string.h>
 
 enum {
-    PAUSE_NS = 200000, /* while somebody changes what is to be written */
-    FREE_LOW_MIN = 2,
-    FREE_LOW_MAX = 512,
+    PAUSE_NS = 200000,       /* while somebody changes what is to be written */
     SCAN_PAGES_PER_FREE = 8, /* looked at for each free frame that is wanted */
 };
 
@@ -54,7 +52,10 @@ firn_rc buffer_writer_open(struct buffer_pool *pool)
     pthread_mutex_init(&writer->mutex, NULL);
     flush_list_init(&writer->dirty);
     pool->writer = writer;
+    cleaner_init(writer);
     firn_rc rc = open_doublewrite(writer);
+    if (rc == FIRN_OK)
+        rc = cleaner_start(writer);
     if (rc != FIRN_OK)
         buffer_writer_close(pool);
     return rc;
@@ -65,6 +66,7 @@ void buffer_writer_close(struct buffer_pool *pool)
     struct buffer_writer *writer = pool->writer;
     if (writer == NULL)
         return;
+    cleaner_free(writer); /* its thread uses all the rest */
     pool->writer = NULL;
     doublewrite_close(writer->doublewrite);
     flush_list_free(&writer->dirty);
@@ -75,7 +77,7 @@ void buffer_writer_close(struct buffer_pool *pool)
 
 /* ---- Runs ---- */
 
-static void keep_error(struct writer_error *error, firn_rc rc)
+void writer_keep_error(struct writer_error *error, firn_rc rc)
 {
     error->rc = rc;
     snprintf(error->text, sizeof(error->text), "%s", firn_error_text());
@@ -84,13 +86,13 @@ static void keep_error(struct writer_error *error, firn_rc rc)
 void writer_note_error(struct writer_run *run, firn_rc rc)
 {
     if (rc != FIRN_OK && run->error.rc == FIRN_OK)
-        keep_error(&run->error, rc);
+        writer_keep_error(&run->error, rc);
 }
 
 void writer_stop(struct writer_run *run, firn_rc rc)
 {
     if (run->writer->stopped.rc == FIRN_OK)
-        keep_error(&run->writer->stopped, rc);
+        writer_keep_error(&run->writer->stopped, rc);
 }
 
 static firn_rc raise_stopped(const struct buffer_writer *writer)
@@ -100,10 +102,12 @@ static firn_rc raise_stopped(const struct buffer_writer *writer)
                     writer->stopped.text);
 }
 
-firn_rc writer_run_begin(struct writer_run *run, struct buffer_writer *writer)
+firn_rc writer_run_begin(struct writer_run *run, struct buffer_writer *writer,
+                         struct io_queue **queues)
 {
     memset(run, 0, sizeof(*run));
     run->writer = writer;
+    run->queues = queues != NULL ? queues : run->own_queues;
     pthread_mutex_lock(&writer->mutex);
     if (writer->stopped.rc == FIRN_OK) {
         run->number = ++writer->runs;
@@ -114,10 +118,17 @@ firn_rc writer_run_begin(struct writer_run *run, struct buffer_writer *writer)
     return rc;
 }
 
+void writer_close_queues(struct io_queue **queues)
+{
+    for (unsigned i = 0; i < WRITER_SYSTEMS_MAX; i++) {
+        io_queue_close(queues[i]);
+        queues[i] = NULL;
+    }
+}
+
 firn_rc writer_run_end(struct writer_run *run)
 {
-    for (unsigned i = 0; i < WRITER_SYSTEMS_MAX; i++)
-        io_queue_close(run->queues[i]);
+    writer_close_queues(run->own_queues);
     if (run->writer->stopped.rc != FIRN_OK) {
         run->error.rc = raise_stopped(run->writer);
         pthread_mutex_unlock(&run->writer->mutex);
@@ -148,8 +159,11 @@ uint32_t writer_make_free(struct writer_run *run, uint32_t want_free)
         unsigned count = buffer_take_cold(pool, frames, batch_pages_max(pool));
         if (count == 0 || batch_write(run, frames, count, true) == 0)
             break;
+        cleaner_tell(run->writer);
         free_frames = buffer_evict(pool, want_free, steps);
     }
+    if (free_frames > 0)
+        cleaner_tell(run->writer);
     return free_frames;
 }
 
@@ -188,9 +202,10 @@ firn_rc buffer_flush(struct buffer_pool *pool, uint64_t target_lsn)
     struct writer_run run;
     unsigned found;
     unsigned written;
-    if (target_lsn == UINT64_MAX)
-        target_lsn = redo_reserved_lsn(pool->options.redo);
-    FIRN_TRY(writer_run_begin(&run, pool->writer));
+    uint64_t reserved_lsn = redo_reserved_lsn(pool->options.redo);
+    if (target_lsn > reserved_lsn) /* what is dirtied from now on is not meant */
+        target_lsn = reserved_lsn;
+    FIRN_TRY(writer_run_begin(&run, pool->writer, NULL));
     do {
         writer_make_free(&run, buffer_free_low(pool));
         if (run.writer->stopped.rc != FIRN_OK)
@@ -242,7 +257,7 @@ static unsigned write_frames(struct writer_run *run, const struct frame_filter *
 firn_rc buffer_flush_space(struct buffer_pool *pool, uint32_t space)
 {
     struct writer_run run;
-    FIRN_TRY(writer_run_begin(&run, pool->writer));
+    FIRN_TRY(writer_run_begin(&run, pool->writer, NULL));
     struct frame_filter filter = {.space = space};
     while (write_frames(&run, &filter) > 0)
         if (!writer_run_pause(&run))
@@ -253,49 +268,8 @@ firn_rc buffer_flush_space(struct buffer_pool *pool, uint32_t space)
 firn_rc buffer_writer_evacuate(struct buffer_pool *pool, uint32_t first_frame)
 {
     struct writer_run run;
-    FIRN_TRY(writer_run_begin(&run, pool->writer));
+    FIRN_TRY(writer_run_begin(&run, pool->writer, NULL));
     write_frames(&run, &(struct frame_filter){.first_frame = first_frame, .any_space = true});
-    return writer_run_end(&run);
-}
-
-/* ---- Room ---- */
-
-uint32_t buffer_free_low(const struct buffer_pool *pool)
-{
-    uint32_t low = atomic_load_explicit(&pool->frame_count, memory_order_relaxed) / 32;
-    return low < FREE_LOW_MIN ? FREE_LOW_MIN : low > FREE_LOW_MAX ? FREE_LOW_MAX : low;
-}
-
-void buffer_writer_wake(struct buffer_pool *pool)
-{
-    (void)pool;
-}
-
-firn_rc buffer_writer_make_room(struct buffer_pool *pool)
-{
-    struct writer_run run;
-    FIRN_TRY(writer_run_begin(&run, pool->writer));
-    uint32_t free_frames = writer_make_free(&run, buffer_free_low(pool));
-    firn_rc rc = writer_run_end(&run);
-    if (free_frames > 0)
-        return FIRN_OK;
-    if (rc != FIRN_OK)
-        return rc;
-    return rc_raise(FIRN_E_BUSY, "every page of the buffer pool is in use: make it larger "
-                                 "(buffer_pool_size) or use fewer threads");
-}
-
-firn_rc buffer_clean(struct buffer_pool *pool)
-{
-    struct writer_run run;
-    unsigned written;
-    FIRN_TRY(writer_run_begin(&run, pool->writer));
-    writer_make_free(&run, buffer_free_low(pool));
-    uint64_t capacity_bytes = redo_capacity_bytes(pool->options.redo);
-    if (run.writer->stopped.rc == FIRN_OK &&
-        redo_age_bytes(pool->options.redo) > capacity_bytes / 2)
-        writer_write_oldest(&run, UINT64_MAX, BATCH_PAGES_MAX, &written);
-    writer_checkpoint(&run, 1);
     return writer_run_end(&run);
 }
 

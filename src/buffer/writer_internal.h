@@ -3,7 +3,9 @@
  *
  *   flush_list.c   which pages are dirty, since which LSN; what a checkpoint may say
  *   batch.c        one batch: copy, log, doublewrite, in place, sync
- *   writer.c       who writes what: runs, flushing, making room
+ *   writer.c       who writes what: runs, flushing to an LSN or a tablespace
+ *   pace.c         how much the cleaner writes
+ *   cleaner.c      the cleaner: rounds, its thread, those who wait for it
  *   doublewrite.c  the doublewrite file
  *
  * README.md argues why a checkpoint never passes a page that is not durable.
@@ -13,6 +15,7 @@
 
 #include "buffer/buffer_internal.h"
 #include "buffer/doublewrite_internal.h"
+#include "buffer/pace_internal.h"
 
 enum {
     WRITER_SYSTEMS_MAX = 16,
@@ -106,9 +109,29 @@ struct writer_error {
     char text[WRITER_ERROR_BYTES];
 };
 
+/** The cleaner's thread and those who wait for it. */
+struct cleaner {
+    bool has_thread;
+    pthread_t thread;
+    struct clock *clock;
+    pthread_mutex_t mutex; /* protects what follows; taken last */
+    pthread_cond_t wake;   /* of the thread */
+    pthread_cond_t done;   /* of those who wait */
+    bool is_asked;
+    bool is_urged; /* by who waits for room in the log */
+    bool is_stopping;
+    unsigned waiting;
+    uint64_t begun; /* rounds */
+    uint64_t ended;
+    struct writer_error last; /* how the last one ended */
+    _Atomic bool is_asleep;   /* looked at by buffer_writer_wake without the mutex */
+};
+
 struct buffer_writer {
     struct buffer_pool *pool;
     struct flush_list dirty;
+    struct cleaner cleaner;
+    _Atomic uint32_t free_target; /* frames that the cleaner keeps free */
 
     /* Held by the one thread that writes; taken before any other lock of the pool and never while
        waiting for a latch. Protects all below. */
@@ -117,6 +140,11 @@ struct buffer_writer {
     struct batch batch;
     uint64_t runs;               /* numbers them */
     struct writer_error stopped; /* a sync failed: nothing is written any more */
+    struct pace pace;
+    unsigned pressed_pages;   /* in a batch that everybody waits for */
+    uint32_t last_entered;    /* pages that had come into the pool by the last round ... */
+    uint64_t last_entered_ns; /* ... and when that was */
+    uint64_t last_wrote_ns;   /* when the log last had pages written */
 
     _Atomic uint64_t pages_written;
     _Atomic uint64_t batches;
@@ -128,11 +156,15 @@ struct buffer_writer {
 /** A stretch of writing by one thread, which holds the writer's mutex for it. */
 struct writer_run {
     struct buffer_writer *writer;
-    struct io_queue *queues[WRITER_SYSTEMS_MAX]; /* opened as needed */
-    uint64_t number;                             /* writer_word of frames that failed in it */
+    struct io_queue **queues; /* one a device, opened as needed: the thread's or its own */
+    struct io_queue *own_queues[WRITER_SYSTEMS_MAX];
+    uint64_t number; /* writer_word of frames that failed in it */
     struct writer_error error;
     unsigned written; /* pages */
 };
+
+/** Keep a result, with the thread's error text if it is a failure. */
+void writer_keep_error(struct writer_error *error, firn_rc rc);
 
 /** Keep a failure, with the thread's error text, unless the run has one already; FIRN_OK is none.
  */
@@ -152,16 +184,20 @@ void writer_stop(struct writer_run *run, firn_rc rc);
 unsigned batch_write(struct writer_run *run, struct buffer_frame **frames, unsigned count,
                      bool are_cold);
 
-/** Begin a run: wait for the writer's mutex. @return FIRN_OK; FIRN_E_STOPPED, raised, after a sync
- * has failed: then there is nothing to end */
-firn_rc writer_run_begin(struct writer_run *run, struct buffer_writer *writer);
+/**
+ * Begin a run: wait for the writer's mutex.
+ *
+ * @param queues  the calling thread's, kept from run to run; NULL: the run opens and closes its own
+ * @return FIRN_OK; FIRN_E_STOPPED, raised, after a sync has failed: then there is nothing to end
+ */
+firn_rc writer_run_begin(struct writer_run *run, struct buffer_writer *writer,
+                         struct io_queue **queues);
 
 /** End it. @return its first failure, raised, or FIRN_OK */
 firn_rc writer_run_end(struct writer_run *run);
 
-/** Let others write and change for a moment: what is to be written is latched. The run has another
- * number afterwards only in that others may have had theirs. @return false when writing has been
- * stopped meanwhile */
+/** Let others write and change for a moment: what is to be written is latched. @return false when
+ * writing has been stopped meanwhile */
 bool writer_run_pause(struct writer_run *run);
 
 /** Write up to max of the frames that are dirty since before an LSN and did not fail in this run.
@@ -174,6 +210,24 @@ uint32_t writer_make_free(struct writer_run *run, uint32_t want_free);
 
 /** Take a checkpoint if it gains at least so many bytes of log. */
 void writer_checkpoint(struct writer_run *run, uint64_t gain_bytes);
+
+/** Close queues kept from run to run. */
+void writer_close_queues(struct io_queue **queues);
+
+/* ---- The cleaner ---- */
+
+/** Prepare it, without a thread. */
+void cleaner_init(struct buffer_writer *writer);
+
+/** Start its thread if the options ask for one. @return FIRN_OK; FIRN_E_NOMEM, ... when there can
+ * be none */
+firn_rc cleaner_start(struct buffer_writer *writer);
+
+/** Stop the thread, if there is one, and free what the cleaner holds. */
+void cleaner_free(struct buffer_writer *writer);
+
+/** There are free frames: tell those who wait for one. */
+void cleaner_tell(struct buffer_writer *writer);
 
 /** @return how many pages a batch may have now: less than a small pool can spare. */
 unsigned batch_pages_max(const struct buffer_pool *pool);

@@ -1,0 +1,388 @@
+/*
+ * cleaner.c -- the cleaner: rounds of making free frames, writing what the log asks for and taking
+ * checkpoints; the thread that does them, and those who wait for it.
+ *
+ * With a thread everybody else only asks for rounds: one thread that writes batches serves a device
+ * better than many that write single pages, and who waits for it holds no lock but page latches,
+ * for which the cleaner never waits.
+ */
+#include "buffer/writer_internal.h"
+
+#include "base/clock.h"
+
+#include <string.h>
+
+enum {
+    FREE_MIN = 4,         /* frames kept free, at least ... */
+    FREE_MAX_PART = 8,    /* ... and at most this part of the pool ... */
+    FREE_USUAL_PART = 32, /* ... this part, if it is no more than FREE_USUAL_MAX ... */
+    FREE_USUAL_MAX = 1024,
+    FREE_AHEAD_MS = 50,   /* ... or what comes in in such a time */
+    CHECKPOINT_PART = 32, /* of the ring: what a checkpoint gains, unless the ring is nearly full */
+    TICKS_IN_RING = 32,   /* rounds while the log fills the ring */
+    TICK_MIN_NS = 10000000,
+    TICK_MAX_NS = 250000000,
+    IDLE_NS = 1000000000,
+    FEW_PAGES = 32, /* not worth three syncs, until FEW_NS have passed */
+    FEW_NS = 1000000000,
+    PRESSED_NS = 100000000, /* how long a batch may take while everybody waits for it */
+    PRESSED_PAGES_MIN = 8,
+    POLL_NS = 1000000,    /* where virtual time must be waited for */
+    EMPTY_ROUNDS_MAX = 2, /* without a free frame, before there is none to be had */
+};
+
+/* ---- A round ---- */
+
+/* Frames to be kept free: what comes in while the cleaner is about something else. */
+static void settle_free_target(struct buffer_writer *writer, uint64_t now_ns)
+{
+    struct buffer_pool *pool = writer->pool;
+    uint32_t frames = atomic_load_explicit(&pool->frame_count, memory_order_relaxed);
+    uint32_t entered = atomic_load_explicit(&pool->entered, memory_order_relaxed);
+    uint64_t target = frames / FREE_USUAL_PART;
+    target = target < FREE_USUAL_MAX ? target : FREE_USUAL_MAX;
+    uint64_t elapsed_ns = now_ns - writer->last_entered_ns;
+    if (writer->last_entered_ns != 0 && elapsed_ns >= TICK_MIN_NS) {
+        uint64_t ahead =
+            (entered - writer->last_entered) * (FREE_AHEAD_MS * NS_PER_MS) / elapsed_ns;
+        target = ahead > target ? ahead : target;
+    }
+    if (writer->last_entered_ns == 0 || elapsed_ns >= TICK_MIN_NS) {
+        writer->last_entered = entered;
+        writer->last_entered_ns = now_ns;
+        target = target < frames / FREE_MAX_PART ? target : frames / FREE_MAX_PART;
+        target = target > FREE_MIN ? target : FREE_MIN;
+        atomic_store_explicit(&writer->free_target, (uint32_t)target, memory_order_relaxed);
+    }
+}
+
+static struct pace_order ask_pace(struct buffer_writer *writer, uint64_t now_ns)
+{
+    struct buffer_pool *pool = writer->pool;
+    const struct buffer_options *options = &pool->options;
+    struct pace_input input = {
+        .now_ns = now_ns,
+        .clean_lsn = buffer_clean_lsn(pool), /* before the other, which it does not exceed */
+        .reserved_lsn = redo_reserved_lsn(options->redo),
+        .capacity_bytes = redo_capacity_bytes(options->redo),
+        .pages_dirty = atomic_load_explicit(&writer->dirty.count, memory_order_relaxed),
+        .pages_total = atomic_load_explicit(&pool->frame_count, memory_order_relaxed),
+        .io_capacity = options->io_capacity,
+        .io_capacity_max = options->io_capacity_max,
+        .dirty_percent_max = options->dirty_percent_max,
+    };
+    return pace_step(&writer->pace, &input);
+}
+
+/* A few pages now and then would cost as many syncs as many pages. */
+static bool is_worth_it(struct writer_run *run, uint64_t below_lsn, uint64_t now_ns)
+{
+    struct buffer_frame *frames[FEW_PAGES];
+    if (now_ns - run->writer->last_wrote_ns >= FEW_NS)
+        return true;
+    return flush_list_oldest(run->writer->pool, below_lsn, run->number, frames, FEW_PAGES) ==
+           FEW_PAGES;
+}
+
+/* Write the oldest pages, looking after free frames in between. @return pages written */
+static unsigned write_until(struct writer_run *run, uint64_t below_lsn, unsigned max)
+{
+    unsigned total = 0;
+    while (total < max && run->writer->stopped.rc == FIRN_OK) {
+        unsigned written;
+        unsigned found = writer_write_oldest(run, below_lsn, max - total, &written);
+        total += written;
+        if (found == 0 || written == 0) /* latched ones come with a later round */
+            break;
+        if (buffer_free_count(run->writer->pool) < buffer_free_low(run->writer->pool))
+            writer_make_free(run,
+                             atomic_load_explicit(&run->writer->free_target, memory_order_relaxed));
+    }
+    return total;
+}
+
+/* The ring is nearly full and everybody may be waiting: a batch that does not take long, however
+   slow the device, and the log that it frees. */
+static void write_pressed(struct writer_run *run, uint64_t began_ns)
+{
+    struct buffer_writer *writer = run->writer;
+    unsigned written;
+    writer_write_oldest(run, UINT64_MAX, writer->pressed_pages, &written);
+    pace_written(&writer->pace, written);
+    uint64_t took_ns = clock_now(writer->cleaner.clock) - began_ns;
+    if (took_ns > PRESSED_NS)
+        writer->pressed_pages -= writer->pressed_pages / 4;
+    else if (took_ns < PRESSED_NS / 2)
+        writer->pressed_pages += writer->pressed_pages / 4;
+    if (writer->pressed_pages < PRESSED_PAGES_MIN)
+        writer->pressed_pages = PRESSED_PAGES_MIN;
+    if (writer->pressed_pages > BATCH_PAGES_MAX)
+        writer->pressed_pages = BATCH_PAGES_MAX;
+    writer_checkpoint(run, 1);
+}
+
+static void write_ordered(struct writer_run *run, const struct pace_order *order, uint64_t now_ns)
+{
+    struct buffer_writer *writer = run->writer;
+    unsigned written = 0;
+    if (is_worth_it(run, order->below_lsn, now_ns)) {
+        written = write_until(run, order->below_lsn, order->pages_max);
+        if (written < order->unasked_pages)
+            written += write_until(run, UINT64_MAX, order->unasked_pages - written);
+        pace_written(&writer->pace, written);
+        writer->last_wrote_ns = now_ns;
+    }
+    bool all_clean = atomic_load_explicit(&writer->dirty.count, memory_order_relaxed) == 0;
+    writer_checkpoint(
+        run, all_clean ? 1 : redo_capacity_bytes(writer->pool->options.redo) / CHECKPOINT_PART);
+}
+
+/* @param is_urged  somebody waits for room in the log
+   @return true if the next one is due at once */
+static bool do_round(struct writer_run *run, bool is_urged)
+{
+    struct buffer_writer *writer = run->writer;
+    uint64_t now_ns = clock_now(writer->cleaner.clock);
+    settle_free_target(writer, now_ns);
+    writer_make_free(run, atomic_load_explicit(&writer->free_target, memory_order_relaxed));
+    if (writer->stopped.rc != FIRN_OK ||
+        redo_reserved_lsn(writer->pool->options.redo) == UINT64_MAX) /* in recovery: no log yet */
+        return false;
+    struct pace_order order = ask_pace(writer, now_ns);
+    if (order.is_pressed || is_urged)
+        write_pressed(run, now_ns);
+    else
+        write_ordered(run, &order, now_ns);
+    return order.is_pressed && run->error.rc == FIRN_OK;
+}
+
+/* ---- Waiting ---- */
+
+static void to_timespec(struct clock *clock, uint64_t wait_ns, struct timespec *until)
+{
+    uint64_t real_ns = (uint64_t)((double)wait_ns / clock_scale(clock));
+    clock_gettime(CLOCK_MONOTONIC, until);
+    real_ns += (uint64_t)until->tv_nsec;
+    until->tv_sec += (time_t)(real_ns / NS_PER_S);
+    until->tv_nsec = (long)(real_ns % NS_PER_S);
+}
+
+/* Wait for a condition, no longer than until a deadline of the clock; the mutex is held. Virtual
+   time passes only for who waits on the clock. */
+static void wait_for(struct cleaner *cleaner, pthread_cond_t *condition, uint64_t deadline_ns)
+{
+    uint64_t now_ns = clock_now(cleaner->clock);
+    if (deadline_ns <= now_ns)
+        return;
+    if (clock_is_virtual(cleaner->clock)) {
+        uint64_t poll_ns = now_ns + POLL_NS;
+        pthread_mutex_unlock(&cleaner->mutex);
+        clock_wait_until(cleaner->clock, poll_ns < deadline_ns ? poll_ns : deadline_ns);
+        pthread_mutex_lock(&cleaner->mutex);
+        return;
+    }
+    struct timespec until;
+    to_timespec(cleaner->clock, deadline_ns - now_ns, &until);
+    pthread_cond_timedwait(condition, &cleaner->mutex, &until);
+}
+
+static void ask_locked(struct cleaner *cleaner)
+{
+    cleaner->is_asked = true;
+    pthread_cond_signal(&cleaner->wake);
+}
+
+/* Wait until a round that began after this call has ended: for room in the log, or until there is a
+   free frame if that is what is wanted. @return how it ended, raised */
+static firn_rc await_round(struct buffer_writer *writer, bool frame_wanted)
+{
+    struct cleaner *cleaner = &writer->cleaner;
+    firn_rc rc = FIRN_OK;
+    pthread_mutex_lock(&cleaner->mutex);
+    uint64_t ticket = cleaner->begun + 1;
+    cleaner->waiting++;
+    while (cleaner->ended < ticket && !(frame_wanted && buffer_free_count(writer->pool) > 0)) {
+        cleaner->is_urged |= !frame_wanted;
+        ask_locked(cleaner);
+        wait_for(cleaner, &cleaner->done, clock_now(cleaner->clock) + IDLE_NS);
+    }
+    cleaner->waiting--;
+    if (cleaner->ended >= ticket && cleaner->last.rc != FIRN_OK)
+        rc = rc_raise(cleaner->last.rc, "%s", cleaner->last.text);
+    pthread_mutex_unlock(&cleaner->mutex);
+    return rc;
+}
+
+void cleaner_tell(struct buffer_writer *writer)
+{
+    struct cleaner *cleaner = &writer->cleaner;
+    pthread_mutex_lock(&cleaner->mutex);
+    if (cleaner->waiting > 0)
+        pthread_cond_broadcast(&cleaner->done);
+    pthread_mutex_unlock(&cleaner->mutex);
+}
+
+void buffer_writer_wake(struct buffer_pool *pool)
+{
+    struct cleaner *cleaner = &pool->writer->cleaner;
+    /* Not seen asleep while it falls asleep: it looks at the free frames again in a while, and who
+       then finds none asks for a round. */
+    if (!atomic_load_explicit(&cleaner->is_asleep, memory_order_relaxed) ||
+        !atomic_exchange_explicit(&cleaner->is_asleep, false, memory_order_relaxed))
+        return;
+    pthread_mutex_lock(&cleaner->mutex);
+    ask_locked(cleaner);
+    pthread_mutex_unlock(&cleaner->mutex);
+}
+
+/* ---- The thread ---- */
+
+static uint64_t tick_ns(const struct buffer_writer *writer)
+{
+    uint64_t rate = (uint64_t)pace_log_rate(&writer->pace);
+    if (rate == 0)
+        return IDLE_NS;
+    uint64_t ring_ns = redo_capacity_bytes(writer->pool->options.redo) / TICKS_IN_RING *
+                       (NS_PER_S / 1000) / (rate / 1000 + 1);
+    return ring_ns < TICK_MIN_NS ? TICK_MIN_NS : ring_ns > TICK_MAX_NS ? TICK_MAX_NS : ring_ns;
+}
+
+/* @return false when the thread is to end */
+static bool sleep_until_asked(struct cleaner *cleaner, uint64_t deadline_ns, bool *is_urged)
+{
+    pthread_mutex_lock(&cleaner->mutex);
+    atomic_store_explicit(&cleaner->is_asleep, true, memory_order_relaxed);
+    while (!cleaner->is_asked && !cleaner->is_stopping && clock_now(cleaner->clock) < deadline_ns)
+        wait_for(cleaner, &cleaner->wake, deadline_ns);
+    atomic_store_explicit(&cleaner->is_asleep, false, memory_order_relaxed);
+    cleaner->is_asked = false;
+    *is_urged = cleaner->is_urged;
+    cleaner->is_urged = false;
+    bool going = !cleaner->is_stopping;
+    if (going)
+        cleaner->begun++;
+    pthread_mutex_unlock(&cleaner->mutex);
+    return going;
+}
+
+static void end_round(struct cleaner *cleaner, firn_rc rc)
+{
+    pthread_mutex_lock(&cleaner->mutex);
+    cleaner->ended = cleaner->begun;
+    writer_keep_error(&cleaner->last, rc);
+    pthread_cond_broadcast(&cleaner->done);
+    pthread_mutex_unlock(&cleaner->mutex);
+}
+
+static void *clean(void *context)
+{
+    struct buffer_writer *writer = context;
+    struct cleaner *cleaner = &writer->cleaner;
+    struct io_queue *queues[WRITER_SYSTEMS_MAX] = {NULL};
+    uint64_t wait_ns = 0;
+    bool is_urged;
+    clock_join(cleaner->clock);
+    while (sleep_until_asked(cleaner, clock_now(cleaner->clock) + wait_ns, &is_urged)) {
+        struct writer_run run;
+        firn_rc rc = writer_run_begin(&run, writer, queues);
+        wait_ns = IDLE_NS;
+        if (rc == FIRN_OK) {
+            bool due = do_round(&run, is_urged);
+            wait_ns = due ? 0 : tick_ns(writer);
+            rc = writer_run_end(&run);
+        }
+        end_round(cleaner, rc);
+    }
+    writer_close_queues(queues);
+    clock_leave(cleaner->clock);
+    return NULL;
+}
+
+void cleaner_init(struct buffer_writer *writer)
+{
+    struct cleaner *cleaner = &writer->cleaner;
+    const struct buffer_options *options = &writer->pool->options;
+    pthread_condattr_t attributes;
+    cleaner->clock =
+        options->system_count > 0 ? io_system_clock(options->systems[0]) : clock_real();
+    pthread_mutex_init(&cleaner->mutex, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&cleaner->wake, &attributes);
+    pthread_cond_init(&cleaner->done, &attributes);
+    pthread_condattr_destroy(&attributes);
+    pace_init(&writer->pace);
+    writer->pressed_pages = BATCH_PAGES_MAX;
+    settle_free_target(writer, 0);
+}
+
+firn_rc cleaner_start(struct buffer_writer *writer)
+{
+    struct cleaner *cleaner = &writer->cleaner;
+    if (!writer->pool->options.cleaner_thread)
+        return FIRN_OK;
+    int error = pthread_create(&cleaner->thread, NULL, clean, writer);
+    if (error != 0)
+        return rc_raise_errno(error, "cannot start the thread that writes dirty pages");
+    cleaner->has_thread = true;
+    return FIRN_OK;
+}
+
+void cleaner_free(struct buffer_writer *writer)
+{
+    struct cleaner *cleaner = &writer->cleaner;
+    if (cleaner->has_thread) {
+        pthread_mutex_lock(&cleaner->mutex);
+        cleaner->is_stopping = true;
+        pthread_cond_signal(&cleaner->wake);
+        pthread_mutex_unlock(&cleaner->mutex);
+        pthread_join(cleaner->thread, NULL);
+    }
+    pthread_cond_destroy(&cleaner->done);
+    pthread_cond_destroy(&cleaner->wake);
+    pthread_mutex_destroy(&cleaner->mutex);
+}
+
+/* ---- What others ask of it ---- */
+
+uint32_t buffer_free_low(const struct buffer_pool *pool)
+{
+    return atomic_load_explicit(&pool->writer->free_target, memory_order_relaxed) / 2;
+}
+
+static firn_rc raise_no_room(firn_rc rc)
+{
+    if (rc != FIRN_OK)
+        return rc;
+    return rc_raise(FIRN_E_BUSY, "every page of the buffer pool is in use: raise buffer_pool_size");
+}
+
+firn_rc buffer_writer_make_room(struct buffer_pool *pool)
+{
+    struct buffer_writer *writer = pool->writer;
+    firn_rc rc = FIRN_OK;
+    if (!writer->cleaner.has_thread) {
+        struct writer_run run;
+        FIRN_TRY(writer_run_begin(&run, writer, NULL));
+        uint32_t free_frames = writer_make_free(&run, buffer_free_low(pool));
+        rc = writer_run_end(&run);
+        return free_frames > 0 ? FIRN_OK : raise_no_room(rc);
+    }
+    for (unsigned i = 0; i < EMPTY_ROUNDS_MAX && rc == FIRN_OK; i++) {
+        rc = await_round(writer, true);
+        if (buffer_free_count(pool) > 0)
+            return FIRN_OK;
+    }
+    return raise_no_room(rc);
+}
+
+firn_rc buffer_clean(struct buffer_pool *pool)
+{
+    struct buffer_writer *writer = pool->writer;
+    struct writer_run run;
+    if (writer->cleaner.has_thread)
+        return await_round(writer, false);
+    FIRN_TRY(writer_run_begin(&run, writer, NULL));
+    do_round(&run, true);
+    return writer_run_end(&run);
+}
