@@ -228,7 +228,7 @@ discard:
 firn_rc space_create(struct space_set *set, struct mtr *mtr, enum io_class class, const char *name,
                      uint32_t *space)
 {
-    uint32_t id;
+    uint32_t id = 0;
     pthread_mutex_lock(&set->mutex);
     firn_rc rc = create_locked(set, mtr, class, name, &id);
     pthread_mutex_unlock(&set->mutex);
