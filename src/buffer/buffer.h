@@ -44,7 +44,8 @@ enum buffer_doublewrite {
 
 struct buffer_options {
     uint64_t size_bytes;     /* buffer_pool_size: frames, descriptors and page map together */
-    uint64_t size_max_bytes; /* how far buffer_resize may grow it; address space only */
+    uint64_t size_max_bytes; /* how far buffer_resize may grow it; address space only; less than
+                                size_bytes: as much */
     uint32_t page_size_bytes;
     struct redo *redo; /* a page is written only when its log is durable */
     struct buffer_files files;
@@ -55,14 +56,16 @@ struct buffer_options {
     const char *doublewrite_directory;
     bool doublewrite_direct; /* past the page cache */
     uint8_t environment[16];
-    bool cleaner_thread;        /* otherwise callers clean in the foreground when frames run out */
+    bool cleaner_thread;        /* and threads for read-ahead; otherwise callers clean when frames
+                                   run out, and read ahead themselves */
     unsigned io_capacity;       /* pages a second that the cleaner writes when nothing presses */
     unsigned io_capacity_max;   /* and when the log does */
     unsigned dirty_percent_max; /* max_dirty_pages_pct */
-    unsigned old_percent;       /* old_blocks_pct: the share of the pool that new pages live in */
-    unsigned queue_depth;
-    bool huge_pages;     /* ask for them */
-    bool skip_data_sync; /* a canary for tests: data files are not synced */
+    unsigned old_percent; /* old_blocks_pct: the share of the pool that new pages live in; 5 to
+                             95; 0: 37 */
+    unsigned queue_depth; /* of each queue for reading ahead or writing; 0: 64 */
+    bool huge_pages;      /* ask for them */
+    bool skip_data_sync;  /* a canary for tests: data files are not synced */
 };
 
 /**
@@ -126,8 +129,9 @@ uint8_t *buffer_page(const struct buffer_pool *pool, const struct buffer_frame *
 uint64_t buffer_page_id(const struct buffer_frame *frame);
 
 /** Start reading pages that will be wanted, without waiting: they enter old, unpinned. Pages that
- * are there already, that fail or for which there is no free frame are skipped. @return how many
- * reads were started. Reads are submitted in one batch; adjacent pages in one request. */
+ * are there already, that fail or for which there is no frame at hand are skipped, and so is what
+ * goes beyond a quarter of the pool. @return how many reads were started. Reads are submitted in
+ * batches; adjacent pages in one request. A pool without background threads reads at once. */
 unsigned buffer_prefetch(struct buffer_pool *pool, const uint64_t *page_ids, unsigned count);
 
 /* ---- Optimistic views ---- */

@@ -182,6 +182,7 @@ struct buffer_pool {
     struct buffer_shard shards[BUFFER_COUNTER_SHARDS];
 
     pthread_mutex_t resize_lock; /* one resize at a time */
+    uint32_t resizes;            /* resize_lock */
     _Atomic uint64_t size_bytes;
 };
 

@@ -74,6 +74,15 @@ firn_rc pool_commit(struct buffer_pool *pool, uint32_t frame_count)
     return FIRN_OK;
 }
 
+void pool_decommit(struct buffer_pool *pool, uint32_t first, uint32_t end)
+{
+    size_t kept_bytes = descriptors_bytes(first);
+    memory_decommit(pool->bytes + ((size_t)first << pool->page_shift), (size_t)(end - first)
+                                                                           << pool->page_shift);
+    if (descriptors_bytes(end) > kept_bytes)
+        memory_decommit((uint8_t *)pool->frames + kept_bytes, descriptors_bytes(end) - kept_bytes);
+}
+
 void pool_set_frames(struct buffer_pool *pool, uint32_t frame_count)
 {
     atomic_store_explicit(&pool->frame_count, frame_count, memory_order_release);

@@ -15,6 +15,9 @@ uint32_t pool_frames_for(uint32_t page_size_bytes, uint64_t size_bytes);
 /** Make memory of frames [0, frame_count) usable. FIRN_E_NOMEM, without an error text. */
 firn_rc pool_commit(struct buffer_pool *pool, uint32_t frame_count);
 
+/** Give the memory of frames [first, end) back to the system. */
+void pool_decommit(struct buffer_pool *pool, uint32_t first, uint32_t end);
+
 /** Settle frame_count and what follows from it. */
 void pool_set_frames(struct buffer_pool *pool, uint32_t frame_count);
 
@@ -133,6 +136,17 @@ void lists_init(struct buffer_pool *pool);
 
 /** Put frames [first, end) that nobody owns into the free list. */
 void lists_add_free(struct buffer_pool *pool, uint32_t first, uint32_t end);
+
+/** Hand out no frames from a number on; BUFFER_NO_FRAME: all may be. Those that are free leave
+ * their list. */
+void lists_retire_from(struct buffer_pool *pool, uint32_t first);
+
+/** Take that back for frames [first, end). */
+void lists_unretire(struct buffer_pool *pool, uint32_t first, uint32_t end);
+
+/** Take away a frame at or behind lists_retire_from: move its page to another frame if it is young,
+ * evict it otherwise. @return false if it is in use or dirty */
+bool frame_retire(struct buffer_pool *pool, struct buffer_frame *frame);
 
 /**
  * Take a frame for a page that comes in: a free one, or that of a clean page that is due. It is in

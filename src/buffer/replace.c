@@ -144,24 +144,36 @@ void frame_touch_slowly(struct buffer_pool *pool, struct buffer_frame *frame, ui
 
 /* ---- The ends of the queues; with lists_lock ---- */
 
-/* Make a page's frame the caller's own, if nobody has it and it is clean. */
-static bool claim(struct buffer_pool *pool, struct buffer_frame *frame, uint64_t state)
+static bool is_evictable(uint64_t state)
 {
     uint64_t busy = BUFFER_PIN_MASK | BUFFER_SHARED_MASK | BUFFER_IS_EXCLUSIVE | BUFFER_IS_READING |
                     BUFFER_IS_WRITING | BUFFER_IS_DIRTY;
-    if ((state & BUFFER_IS_PRESENT) == 0 || (state & busy) != 0)
+    return (state & BUFFER_IS_PRESENT) != 0 && (state & busy) == 0;
+}
+
+/* With the page's map partition locked: make its frame the caller's own, unless its evictable state
+   has changed. */
+static bool claim_locked(struct buffer_pool *pool, struct buffer_frame *frame, uint64_t state)
+{
+    uint64_t gone = (state & BUFFER_VERSION_MASK) + BUFFER_VERSION_ONE;
+    if (!atomic_compare_exchange_strong_explicit(&frame->state, &state, gone, memory_order_acquire,
+                                                 memory_order_relaxed))
         return false;
-    uint64_t page_id = buffer_page_id(frame);
+    latch_fence_exclusive();
+    map_remove_locked(pool, buffer_page_id(frame), frame);
+    return true;
+}
+
+/* Make a page's frame the caller's own, if nobody has it and it is clean. */
+static bool claim(struct buffer_pool *pool, struct buffer_frame *frame, uint64_t state)
+{
+    if (!is_evictable(state))
+        return false;
+    uint64_t id = buffer_page_id(frame);
     INJECT("buffer-claim");
-    map_lock(pool, page_id);
-    bool claimed = atomic_compare_exchange_strong_explicit(
-        &frame->state, &state, (state & BUFFER_VERSION_MASK) + BUFFER_VERSION_ONE,
-        memory_order_acquire, memory_order_relaxed);
-    if (claimed) {
-        latch_fence_exclusive();
-        map_remove_locked(pool, page_id, frame);
-    }
-    map_unlock(pool, page_id);
+    map_lock(pool, id);
+    bool claimed = claim_locked(pool, frame, state);
+    map_unlock(pool, id);
     return claimed;
 }
 
@@ -215,13 +227,25 @@ static bool old_is_long(const struct buffer_pool *pool)
     return young == 0 || old * 100 >= (old + young) * pool->options.old_percent;
 }
 
+/* The cold page that is due, if it has been written already for a checkpoint's sake. */
+static struct buffer_frame *clean_cold(struct buffer_pool *pool)
+{
+    struct buffer_frame *frame = list_tail(pool, BUFFER_LIST_COLD);
+    if (frame == NULL)
+        return NULL;
+    uint64_t state = atomic_load_explicit(&frame->state, memory_order_relaxed);
+    return (state & (BUFFER_IS_DIRTY | BUFFER_IS_WRITING)) == 0 ? frame : NULL;
+}
+
 /* Look at up to *steps pages in the order of replacement. While the old pages are all cold, young
    ones are left in peace unless `thoroughly`. @return a frame of the caller's own, or NULL */
 static struct buffer_frame *evict_one(struct buffer_pool *pool, uint32_t *steps, bool thoroughly)
 {
     for (; *steps > 0; --*steps) {
         bool old_is_due = old_is_long(pool);
-        struct buffer_frame *frame = old_is_due ? list_tail(pool, BUFFER_LIST_OLD) : NULL;
+        struct buffer_frame *frame = clean_cold(pool);
+        if (frame == NULL && old_is_due)
+            frame = list_tail(pool, BUFFER_LIST_OLD);
         if (frame != NULL) {
             if (frame->list_prev != BUFFER_NO_FRAME)
                 __builtin_prefetch(&pool->frames[frame->list_prev]);
@@ -351,6 +375,94 @@ uint32_t buffer_evict(struct buffer_pool *pool, uint32_t want_free, uint32_t ste
         pthread_mutex_unlock(&pool->lists_lock);
     }
     return buffer_free_count(pool);
+}
+
+/* ---- Frames that a resize takes away ---- */
+
+void lists_retire_from(struct buffer_pool *pool, uint32_t first)
+{
+    pthread_mutex_lock(&pool->lists_lock);
+    pool->retire_from = first;
+    uint32_t number = pool->lists[BUFFER_LIST_FREE].head;
+    while (number != BUFFER_NO_FRAME) {
+        struct buffer_frame *frame = &pool->frames[number];
+        number = frame->list_next;
+        if (buffer_frame_number(pool, frame) >= first)
+            list_remove(pool, frame);
+    }
+    pthread_mutex_unlock(&pool->lists_lock);
+}
+
+static bool is_retired(const struct buffer_frame *frame)
+{
+    uint64_t state = atomic_load_explicit(&frame->state, memory_order_relaxed);
+    return frame->list == BUFFER_LIST_NONE && (state & ~BUFFER_VERSION_MASK) == 0;
+}
+
+void lists_unretire(struct buffer_pool *pool, uint32_t first, uint32_t end)
+{
+    pthread_mutex_lock(&pool->lists_lock);
+    pool->retire_from = BUFFER_NO_FRAME;
+    for (uint32_t i = first; i < end; i++)
+        if (is_retired(&pool->frames[i]))
+            list_push(pool, &pool->frames[i], BUFFER_LIST_FREE);
+    pthread_mutex_unlock(&pool->lists_lock);
+}
+
+/* With lists_lock: let another frame, the caller's own, have a frame's page. */
+static bool move_page(struct buffer_pool *pool, struct buffer_frame *from, struct buffer_frame *to)
+{
+    uint64_t state = atomic_load_explicit(&from->state, memory_order_relaxed);
+    uint64_t version = atomic_load_explicit(&to->state, memory_order_relaxed);
+    uint64_t id = buffer_page_id(from);
+    if (!is_evictable(state))
+        return false;
+    /* Who looks for the page without the lock meanwhile misses it, and then waits for the lock. */
+    map_lock(pool, id);
+    bool moved = claim_locked(pool, from, state);
+    if (moved) {
+        memcpy(buffer_page(pool, to), buffer_page(pool, from), pool->page_size_bytes);
+        to->changed = 0;
+        to->is_new = 0;
+        atomic_store_explicit(&to->page_id, id, memory_order_relaxed);
+        atomic_store_explicit(&to->state,
+                              (version + BUFFER_VERSION_ONE) | BUFFER_IS_PRESENT |
+                                  (state & BUFFER_USAGE_MASK),
+                              memory_order_release);
+        map_insert_locked(pool, id, to);
+    }
+    map_unlock(pool, id);
+    return moved;
+}
+
+/* With lists_lock. @return false if there is no frame for it, or it is in use after all */
+static bool retire_young(struct buffer_pool *pool, struct buffer_frame *frame)
+{
+    struct buffer_frame *to = take_locked(pool, EVICT_STEPS, false);
+    if (to == NULL)
+        return false;
+    bool moved = move_page(pool, frame, to);
+    to->was_young = moved;
+    list_move(pool, to, moved ? BUFFER_LIST_YOUNG : BUFFER_LIST_FREE);
+    if (moved)
+        list_remove(pool, frame);
+    return moved;
+}
+
+bool frame_retire(struct buffer_pool *pool, struct buffer_frame *frame)
+{
+    pthread_mutex_lock(&pool->lists_lock);
+    uint64_t state = atomic_load_explicit(&frame->state, memory_order_relaxed);
+    bool retired = is_retired(frame);
+    if (!retired && frame->list == BUFFER_LIST_YOUNG)
+        retired = retire_young(pool, frame);
+    if (!retired && claim(pool, frame, state)) {
+        count_eviction(pool, frame);
+        list_remove(pool, frame);
+        retired = true;
+    }
+    pthread_mutex_unlock(&pool->lists_lock);
+    return retired;
 }
 
 /* ---- Cold pages ---- */

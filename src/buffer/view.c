@@ -71,11 +71,13 @@ static bool view_begin(struct buffer_frame *frame, uint64_t page_id, uint64_t *s
         if ((*state & BUFFER_IS_PRESENT) == 0 || buffer_page_id(frame) != page_id ||
             (*state & BUFFER_IS_READING) != 0)
             return false;
+        uint64_t latched = state_latched(*state + BUFFER_PIN_ONE, BUFFER_SHARED);
         if (state_allows(*state, BUFFER_SHARED) &&
-            atomic_compare_exchange_strong_explicit(
-                &frame->state, state, state_latched(*state + BUFFER_PIN_ONE, BUFFER_SHARED),
-                memory_order_acquire, memory_order_relaxed))
+            atomic_compare_exchange_strong_explicit(&frame->state, state, latched,
+                                                    memory_order_acquire, memory_order_relaxed)) {
+            *state = latched;
             return true;
+        }
         spin_pause();
     }
     return false;

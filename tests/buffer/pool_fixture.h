@@ -155,14 +155,22 @@ static inline uint64_t pool_word(struct buffer_pool *pool, uint32_t page_no)
     return word;
 }
 
+/** Change a page that the caller has latched exclusively, with a frame of log. */
+static inline void page_change(struct buffer_pool *pool, struct buffer_frame *frame, uint64_t word)
+{
+    buffer_mark_dirty(pool, frame, 0);
+    uint64_t lsn = fake_redo_append(pool->options.redo, (struct fake_frame){.count = 0});
+    page_fill(buffer_page(pool, frame), buffer_page_size(pool), word);
+    page_set_lsn(buffer_page(pool, frame), lsn);
+}
+
 /** Change a page, fixed exclusively for it, to another word. */
 static inline void pool_write(struct buffer_pool *pool, uint32_t page_no, uint64_t word)
 {
     struct buffer_frame *frame;
     ASSERT_OK(buffer_fix(pool, page_id(page_no), BUFFER_EXCLUSIVE, BUFFER_HINT_NORMAL, &frame));
     page_word(pool, frame);
-    buffer_mark_dirty(pool, frame, 0);
-    page_fill(buffer_page(pool, frame), buffer_page_size(pool), word);
+    page_change(pool, frame, word);
     buffer_unfix(pool, frame, BUFFER_EXCLUSIVE);
 }
 

@@ -89,8 +89,7 @@ static void *adder_main(void *argument)
         uint32_t page_no = (number + i) % 2;
         struct buffer_frame *frame = fix_page(page_no, BUFFER_EXCLUSIVE);
         uint64_t word = page_word(world.pool, frame);
-        buffer_mark_dirty(world.pool, frame, 0);
-        page_fill(buffer_page(world.pool, frame), POOL_PAGE_BYTES, word + 1);
+        page_change(world.pool, frame, word + 1);
         buffer_unfix(world.pool, frame, BUFFER_EXCLUSIVE);
         if (i % 4 == 0)
             pool_word(world.pool, page_no);
