@@ -43,10 +43,9 @@ static size_t capacity(uint32_t page_size_bytes)
 }
 
 /* A node is worth merging when less than a third of it is used. */
-static bool is_underfull(const uint8_t *node, uint32_t page_size_bytes)
+static bool is_underfull(unsigned count, size_t free_bytes, uint32_t page_size_bytes)
 {
-    return slotted_count(node) == 0 ||
-           slotted_free_bytes(node, page_size_bytes) > capacity(page_size_bytes) / 3 * 2;
+    return count == 0 || free_bytes > capacity(page_size_bytes) / 3 * 2;
 }
 
 bool btree_wants_merge(const uint8_t *leaf, uint32_t page_size_bytes, size_t free_before_bytes)
@@ -55,17 +54,18 @@ bool btree_wants_merge(const uint8_t *leaf, uint32_t page_size_bytes, size_t fre
      * sixteenth is free. */
     size_t grain = page_size_bytes / 16;
     size_t free_bytes = slotted_free_bytes(leaf, page_size_bytes);
-    if (free_bytes <= free_before_bytes || !is_underfull(leaf, page_size_bytes))
+    unsigned count = slotted_count(leaf);
+    if (free_bytes <= free_before_bytes || !is_underfull(count, free_bytes, page_size_bytes))
         return false;
-    return slotted_count(leaf) == 0 || free_bytes / grain != free_before_bytes / grain;
+    return count == 0 || free_bytes / grain != free_before_bytes / grain;
 }
 
 /* ---- Finding something to do: by views, so it may turn out to be wrong ---- */
 
-/* What matters of a node beside the path. */
+/* What matters of a node. */
 struct sketch {
     unsigned count;
-    size_t used_bytes;
+    size_t free_bytes;
     uint32_t prev;
     uint32_t next;
 };
@@ -74,19 +74,44 @@ static struct sketch sketch_of(const uint8_t *page, uint32_t page_size_bytes)
 {
     return (struct sketch){
         .count = slotted_count(page),
-        .used_bytes = capacity(page_size_bytes) - slotted_free_bytes(page, page_size_bytes),
+        .free_bytes = slotted_free_bytes(page, page_size_bytes),
         .prev = slotted_prev(page),
         .next = slotted_next(page),
     };
 }
 
-/* Pin a sibling and look at it. */
+/* Sketch a pinned page under a latch that is waited for: nothing is held meanwhile. */
+static struct sketch sketch_latched(struct merge *merge, struct buffer_frame *frame)
+{
+    struct buffer_pool *pool = merge->tree->base.pool;
+    buffer_latch(pool, frame, BUFFER_SHARED);
+    struct sketch sketch = sketch_of(buffer_page(pool, frame), merge->tree->page_size_bytes);
+    buffer_unlatch(pool, frame, BUFFER_SHARED);
+    return sketch;
+}
+
+static firn_rc sketch_node(struct merge *merge, unsigned level, struct sketch *sketch)
+{
+    const struct btree_path *path = &merge->path;
+    if (path->frozen) {
+        *sketch = sketch_latched(merge, path->nodes[level].pinned);
+        return FIRN_OK;
+    }
+    *sketch = sketch_of(path->nodes[level].page, merge->tree->page_size_bytes);
+    return btree_path_still(path, level) ? FIRN_OK : BTREE_AGAIN;
+}
+
+/* Pin a sibling and sketch it. */
 static firn_rc sketch_sibling(struct merge *merge, uint32_t page_no, struct sketch *sketch)
 {
     struct btree *tree = merge->tree;
     struct buffer_pool *pool = tree->base.pool;
     struct buffer_view view;
     FIRN_TRY(btree_pin(tree, page_no, &merge->pin));
+    if (merge->path.frozen) {
+        *sketch = sketch_latched(merge, merge->pin);
+        return FIRN_OK;
+    }
     if (!buffer_view_open(pool, page_id_of(tree->space, page_no), merge->pin, &view))
         return BTREE_AGAIN;
     *sketch = sketch_of(view.page, tree->page_size_bytes);
@@ -107,25 +132,26 @@ static void unpin(struct merge *merge, struct buffer_frame **pin)
 static bool look_mergeable(const struct merge *merge, const struct sketch *left,
                            const struct sketch *right)
 {
+    size_t most = capacity(merge->tree->page_size_bytes);
     return left->count == 0 || right->count == 0 ||
-           left->used_bytes + right->used_bytes <= capacity(merge->tree->page_size_bytes) / 5 * 4;
+           most - left->free_bytes + most - right->free_bytes <= most / 5 * 4;
 }
 
 /* See whether a node can be merged with its sibling on one side, and pin what that needs. */
-static firn_rc try_pair(struct merge *merge, unsigned level, bool with_right, bool *found)
+static firn_rc try_pair(struct merge *merge, unsigned level, const struct sketch *node,
+                        bool with_right, bool *found)
 {
     struct btree_path *path = &merge->path;
-    uint32_t page_size_bytes = merge->tree->page_size_bytes;
     const struct btree_path_node *parent = &path->nodes[level + 1];
     unsigned sibling_slot = with_right ? parent->slot + 1 : parent->slot - 1;
-    uint32_t sibling_no = slotted_child_at(parent->page, page_size_bytes, sibling_slot);
-    struct sketch node = sketch_of(path->nodes[level].page, page_size_bytes);
+    uint32_t sibling_no =
+        slotted_child_at(parent->page, merge->tree->page_size_bytes, sibling_slot);
     struct sketch sibling;
-    if (!btree_path_still(path, level + 1) || !btree_path_still(path, level))
+    if (!btree_path_still(path, level + 1))
         return BTREE_AGAIN;
     FIRN_TRY(sketch_sibling(merge, sibling_no, &sibling));
-    const struct sketch *left = with_right ? &node : &sibling;
-    const struct sketch *right = with_right ? &sibling : &node;
+    const struct sketch *left = with_right ? node : &sibling;
+    const struct sketch *right = with_right ? &sibling : node;
     *found = look_mergeable(merge, left, right);
     if (!*found) {
         unpin(merge, &merge->pin);
@@ -143,12 +169,14 @@ static firn_rc find_at_level(struct merge *merge, unsigned level, bool *found)
 {
     const struct btree_path *path = &merge->path;
     const struct btree_path_node *parent = &path->nodes[level + 1];
-    if (!is_underfull(path->nodes[level].page, merge->tree->page_size_bytes))
+    struct sketch node;
+    FIRN_TRY(sketch_node(merge, level, &node));
+    if (!is_underfull(node.count, node.free_bytes, merge->tree->page_size_bytes))
         return FIRN_OK;
     if (parent->slot + 1 < slotted_count(parent->page) && !(merge->refused[level] & REFUSED_RIGHT))
-        FIRN_TRY(try_pair(merge, level, true, found));
+        FIRN_TRY(try_pair(merge, level, &node, true, found));
     if (!*found && parent->slot > 0 && !(merge->refused[level] & REFUSED_LEFT))
-        FIRN_TRY(try_pair(merge, level, false, found));
+        FIRN_TRY(try_pair(merge, level, &node, false, found));
     return FIRN_OK;
 }
 
@@ -161,10 +189,9 @@ static firn_rc find_work(struct merge *merge)
         FIRN_TRY(find_at_level(merge, level, &found));
     if (found)
         return FIRN_OK;
-    for (unsigned level = 0; level < path->height; level++)
-        if (!btree_path_still(path, level))
-            return BTREE_AGAIN;
     merge->drops_root = path->height > 1 && slotted_count(path->nodes[path->height - 1].page) == 1;
+    if (!btree_path_still(path, path->height - 1))
+        return BTREE_AGAIN;
     merge->is_moot = !merge->drops_root;
     return merge->is_moot ? BTREE_AGAIN : FIRN_OK;
 }
