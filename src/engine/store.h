@@ -15,9 +15,12 @@ struct store;
 /** Names and defaults as InnoDB has them; store_options_init sets the defaults. */
 struct store_options {
     const char *directory; /* DIR: where everything lies that has no own place */
-    const char *class_directories[IO_CLASS_COUNT];   /* tables_dir, undo_dir, ...; NULL: DIR */
-    struct io_system *class_systems[IO_CLASS_COUNT]; /* devices; NULL: the store opens real files,
-                                                        one io_system for all classes */
+    /* tables_dir, undo_dir, ...; absolute or relative to DIR. Of a new environment, NULL: DIR;
+       afterwards firn.env knows, and what is given must agree with it. Made if missing. */
+    const char *class_directories[IO_CLASS_COUNT];
+    /* Devices; NULL: the store opens real files, one io_system for all such classes. DIR itself is
+       on that of the system class. They stay the caller's and outlive the store. */
+    struct io_system *class_systems[IO_CLASS_COUNT];
     enum io_backend io_backend;
     bool direct;                     /* innodb_flush_method=O_DIRECT; default true */
     uint32_t page_size_bytes;        /* of a new environment; 0: what it is, 16 KiB for a new one */
@@ -41,6 +44,7 @@ struct store_options {
     bool background_threads;           /* cleaner and log flusher; default true */
     recovery_progress_function *progress;
     void *progress_context;
+    uint64_t environment_seed; /* tests: a new environment's identity; 0: drawn at random */
     bool canary_skip_log_sync; /* tests only: the judge must catch it */
     bool canary_skip_data_sync;
 };
@@ -89,7 +93,16 @@ firn_rc store_tree(struct store *store, const char *name, unsigned flags, struct
 /** Drop a tree that nobody uses. */
 firn_rc store_drop_tree(struct store *store, const char *name);
 
-typedef firn_rc store_tree_visit(const char *name, struct btree *tree, void *context);
+/** Call a function for each tree, by name. It may make trees, but drops none. */
+struct store_tree_info {
+    const char *name;
+    bool shared; /* it lies in the system tablespace */
+    uint32_t space;
+    uint32_t root_page;
+    uint64_t index_id;
+};
+typedef firn_rc store_tree_visit(const struct store_tree_info *info, struct btree *tree,
+                                 void *context);
 firn_rc store_each_tree(struct store *store, store_tree_visit *visit, void *context);
 
 /* ---- Sessions: a thread's way in ---- */
@@ -146,7 +159,9 @@ struct store_status {
 };
 void store_status(struct store *store, struct store_status *status);
 
+/** @return the device and the directory of a class; owned by the store. */
 struct io_system *store_class_system(struct store *store, enum io_class class);
+const char *store_class_directory(const struct store *store, enum io_class class);
 struct space_set *store_spaces(struct store *store);
 struct buffer_pool *store_pool(struct store *store);
 struct redo *store_redo(struct store *store);

@@ -1,0 +1,140 @@
+/*
+ * store_internal.h -- the parts of a store: its files (store_files.c, store_create.c), opening and
+ * closing (store.c), trees by name (store_tree.c), sessions (store_session.c), the check
+ * (store_check*.c).
+ */
+#ifndef FIRN_ENGINE_STORE_INTERNAL_H
+#define FIRN_ENGINE_STORE_INTERNAL_H
+
+#include "engine/env_internal.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum {
+    STORE_CATALOG_INDEX = 1, /* the catalog's index id; those of trees are larger */
+    STORE_DIRECTORIES_MAX = IO_CLASS_COUNT + 1,
+};
+
+/** The names of what the store itself puts into directories. */
+#define STORE_SYSTEM_SPACE "system"
+#define STORE_WARM_FILE    "firn.pool"
+
+/** A directory that the store has locked. */
+struct store_directory {
+    char *path;
+    struct io_system *system;
+    unsigned classes; /* that lie in it: bits 1 << io_class */
+    struct io_lock *lock;
+    bool made; /* by this opening */
+};
+
+/** How far a tree has come. Only live ones exist for anybody outside. */
+enum store_tree_state {
+    STORE_TREE_CREATING = 1, /* pages or a file may be there already */
+    STORE_TREE_LIVE = 2,
+    STORE_TREE_DROPPING = 3, /* pages or a file may be there still */
+};
+
+/** What the catalog says about a tree, and its handle once somebody asked for it. */
+struct store_tree {
+    char *name;
+    enum store_tree_state state;
+    bool shared; /* lies in the system tablespace */
+    uint64_t index_id;
+    uint32_t space;
+    uint32_t root_page;
+    struct btree *tree; /* NULL: not opened yet */
+};
+
+struct store {
+    struct store_options options; /* texts are the caller's: not used after opening */
+    struct env env;
+    struct io_system *own_system; /* opened by the store, or NULL */
+    struct io_system *systems[IO_CLASS_COUNT];
+    /* The first is DIR; the others are classes' own. */
+    struct store_directory directories[STORE_DIRECTORIES_MAX];
+    unsigned directory_count;
+    unsigned class_directory[IO_CLASS_COUNT]; /* index into directories */
+
+    struct space_set *spaces;
+    struct redo *redo;
+    struct redo_hold hold; /* while opening: no checkpoint before the files are known to be there */
+    bool is_held;
+    uint64_t recovered_lsn; /* where the log that recovery read ends */
+    struct buffer_pool *pool;
+    struct io_system *pool_systems[IO_CLASS_COUNT]; /* under the tablespaces, each once */
+    struct btree_base base;
+    pthread_mutex_t urge_mutex; /* one thread at a time makes room in the log */
+
+    pthread_mutex_t tree_mutex; /* protects all below; taken before any latch */
+    struct btree_session *session;
+    struct btree *catalog;
+    struct store_tree **trees; /* by name */
+    size_t tree_count;
+    size_t tree_capacity;
+
+    pthread_t warm_thread;
+    bool warm_is_running;
+    bool warm_is_whole;      /* the load came to its end: its dump may be replaced */
+    volatile bool warm_stop; /* as buffer_load_ids wants it */
+};
+
+/* ---- store_files.c ---- */
+
+/** Fill store->systems, opening real files where the caller gave none. */
+firn_rc store_open_systems(struct store *store);
+
+/** Lock DIR, after making it if `create`. */
+firn_rc store_lock_directory(struct store *store, bool create);
+
+/** Decide which directory each class lies in, from store->env; nothing is touched. */
+firn_rc store_place_classes(struct store *store);
+
+/** Judge and lock the classes' own directories of an environment that is there. */
+firn_rc store_lock_places(struct store *store);
+
+/** Make a directory, if it is not there, and its name durable. @param made  set */
+firn_rc store_make_directory(struct io_system *system, const char *path, bool *made);
+
+/** Unlock, close systems, free. */
+void store_close_files(struct store *store);
+
+/** @return the path of a file in DIR, to be freed with memory_free; NULL, raised. */
+char *store_file_path(const struct store *store, const char *name);
+
+/* ---- store.c ---- */
+
+/** What the log is opened, made and resized with. */
+void store_redo_options(const struct store *store, struct redo_options *options);
+
+/* ---- store_create.c ---- */
+
+/** Find out what lies in DIR, and begin an environment there: firn.env.new, directories, an empty
+ * log. store->env is filled. On failure everything made is removed again. */
+firn_rc store_create_begin(struct store *store);
+
+/** The environment's first pages are durable: it exists from here on. */
+firn_rc store_create_finish(struct store *store);
+
+/** Remove what store_create_begin made. Best effort: what stays is removed by the next creation. */
+void store_create_undo(struct store *store);
+
+/* ---- store_tree.c ---- */
+
+/** Make the system tablespace and the catalog of a new environment. */
+firn_rc store_catalog_create(struct store *store);
+
+/** Read the catalog and compare it with the files that are there. Changes nothing. */
+firn_rc store_catalog_open(struct store *store);
+
+/** Finish what a crash left: large values half written, creations and drops of trees. */
+firn_rc store_catalog_recover(struct store *store);
+
+/** Make sure that a tree has its handle. Under the tree mutex. */
+firn_rc store_open_tree(struct store *store, struct store_tree *tree);
+
+/** Close all trees. */
+void store_catalog_close(struct store *store);
+
+#endif
