@@ -162,6 +162,11 @@ static firn_rc write_twice(struct writer_run *run)
         return FIRN_OK;
     INJECT("buffer-before-doublewrite");
     FIRN_TRY(doublewrite_write(writer->doublewrite, batch->area, batch->memory, batch->count));
+    firn_rc rc = doublewrite_sync(writer->doublewrite);
+    if (rc != FIRN_OK) {
+        writer_stop(run, rc);
+        return rc;
+    }
     batch->area = (batch->area + 1) % DOUBLEWRITE_AREAS;
     batch->held = 0; /* they are in this one */
     atomic_fetch_add_explicit(&writer->doublewrite_pages, batch->count, memory_order_relaxed);

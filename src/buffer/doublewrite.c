@@ -241,6 +241,10 @@ firn_rc doublewrite_write(struct doublewrite *doublewrite, unsigned area, uint8_
     }
     block_seal(batch, DOUBLEWRITE_MAGIC_BATCH);
     size_t size_bytes = DOUBLEWRITE_BLOCK_BYTES + (size_t)count * doublewrite->page_size_bytes;
-    FIRN_TRY(io_write(doublewrite->file, batch, size_bytes, doublewrite_area_offset(area)));
+    return io_write(doublewrite->file, batch, size_bytes, doublewrite_area_offset(area));
+}
+
+firn_rc doublewrite_sync(struct doublewrite *doublewrite)
+{
     return io_sync(doublewrite->file, IO_SYNC_DATA);
 }

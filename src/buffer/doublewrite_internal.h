@@ -70,18 +70,21 @@ firn_rc doublewrite_open(const struct doublewrite_options *options,
 void doublewrite_close(struct doublewrite *doublewrite);
 
 /**
- * Write a batch and make it durable. One thread at a time.
+ * Write a batch; it is durable after doublewrite_sync. One thread at a time.
  *
  * @param area   which one, below DOUBLEWRITE_AREAS; the pages of the batch that it held before are
- *               durable in their places
+ *               durable in their places or in the other area
  * @param batch  DOUBLEWRITE_BLOCK_BYTES, which are filled in here, and behind them the sealed
  *               images; aligned as DOUBLEWRITE_BLOCK_BYTES
  * @param count  of images, 1 to doublewrite_pages_max
- * @return FIRN_OK; what io_write and io_sync return: then no page of the batch may be written in
- *         place
+ * @return FIRN_OK; what io_write returns: the area may hold anything, and no page of the batch may
+ *         be written in place
  */
 firn_rc doublewrite_write(struct doublewrite *doublewrite, unsigned area, uint8_t *batch,
                           unsigned count);
+
+/** Make what was written durable. @return FIRN_OK; what io_sync returns: as there, it is final */
+firn_rc doublewrite_sync(struct doublewrite *doublewrite);
 
 /**
  * Put back the pages that are not whole in their places, and sync them. The file is only read. It

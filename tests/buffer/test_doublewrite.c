@@ -22,6 +22,7 @@ static struct sim_disk *disk_with_batch(unsigned count)
     fixture_open(&fixture, disk);
     ASSERT_OK(doublewrite_open(&fixture.options, &doublewrite));
     ASSERT_OK(doublewrite_write(doublewrite, 0, batch, count));
+    ASSERT_OK(doublewrite_sync(doublewrite));
     doublewrite_close(doublewrite);
     fixture_close(&fixture);
     free(batch);
@@ -279,6 +280,8 @@ static firn_rc whole_life(struct fixture *fixture, uint8_t *batch, unsigned *rep
     struct doublewrite *doublewrite;
     FIRN_TRY(doublewrite_open(&fixture->options, &doublewrite));
     firn_rc rc = doublewrite_write(doublewrite, 0, batch, 2);
+    if (rc == FIRN_OK)
+        rc = doublewrite_sync(doublewrite);
     doublewrite_close(doublewrite);
     FIRN_TRY(rc);
     return repair(fixture, FIXTURE_FIRST_LSN, repaired);
