@@ -212,12 +212,24 @@ firn_rc buffer_resize(struct buffer_pool *pool, uint64_t size_bytes);
 
 /* ---- Warm restart ---- */
 
-/** Write the page ids in the pool to a file, the most wanted first; @param percent of the pool. */
+/**
+ * Write the ids of the pages in the pool to a file, the most wanted first, in the place of an older
+ * one.
+ *
+ * @param percent  of the pages, the most wanted; 0 to 100
+ * @return FIRN_OK; FIRN_E_NOMEM, FIRN_E_NOSPACE, FIRN_E_IO, ...: an older file is as it was
+ */
 firn_rc buffer_dump_ids(struct buffer_pool *pool, struct io_system *system, const char *path,
                         unsigned percent);
 
-/** Read the pages a dump names, in file order, until the pool is full. A missing or damaged dump is
- * a note, not an error. *stop is looked at between batches. */
+/**
+ * Read the pages that a dump names, as many as there are free frames for, in file order. That there
+ * is no dump is no failure; one that is damaged, or a page that cannot be read, is passed over, the
+ * dump with a note.
+ *
+ * @param stop  looked at between batches: true ends it
+ * @return FIRN_OK; FIRN_E_NOMEM
+ */
 firn_rc buffer_load_ids(struct buffer_pool *pool, struct io_system *system, const char *path,
                         const volatile bool *stop);
 

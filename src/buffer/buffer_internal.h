@@ -238,6 +238,10 @@ unsigned buffer_take_cold(struct buffer_pool *pool, struct buffer_frame **frames
  * and nobody has touched it since, stays cold if it is dirty, and is an old page otherwise. */
 void buffer_return_cold(struct buffer_pool *pool, struct buffer_frame *frame);
 
+/** Tell which pages are in the pool, the most wanted first: young before old, of each those that
+ * came last first. Misses wait for it. @return how many ids were stored, at most max */
+uint32_t buffer_wanted_ids(struct buffer_pool *pool, uint64_t *page_ids, uint32_t max);
+
 /* ---- What the pool needs of the writer ---- */
 
 /** Make the writer of a pool (pool->writer) whose frames, map and lists are ready: last in

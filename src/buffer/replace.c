@@ -465,6 +465,24 @@ bool frame_retire(struct buffer_pool *pool, struct buffer_frame *frame)
     return retired;
 }
 
+uint32_t buffer_wanted_ids(struct buffer_pool *pool, uint64_t *page_ids, uint32_t max)
+{
+    static const enum buffer_list_name order[] = {BUFFER_LIST_YOUNG, BUFFER_LIST_OLD,
+                                                  BUFFER_LIST_COLD};
+    uint32_t count = 0;
+    pthread_mutex_lock(&pool->lists_lock);
+    for (unsigned i = 0; i < ARRAY_COUNT(order); i++)
+        for (uint32_t number = pool->lists[order[i]].head; number != BUFFER_NO_FRAME && count < max;
+             number = pool->frames[number].list_next) {
+            struct buffer_frame *frame = &pool->frames[number];
+            uint64_t state = atomic_load_explicit(&frame->state, memory_order_acquire);
+            if ((state & (BUFFER_IS_PRESENT | BUFFER_IS_READING)) == BUFFER_IS_PRESENT)
+                page_ids[count++] = buffer_page_id(frame);
+        }
+    pthread_mutex_unlock(&pool->lists_lock);
+    return count;
+}
+
 /* ---- Cold pages ---- */
 
 /* With lists_lock: does a page that had to be written first go now, or has it become young? */
