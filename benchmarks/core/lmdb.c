@@ -38,7 +38,7 @@ static void *open_env(const struct kv_options *options)
     if (options->durability != KV_SYNCED)
         flags |= MDB_NOSYNC | MDB_WRITEMAP;
     check(mdb_env_create(&env->env), "mdb_env_create");
-    check(mdb_env_set_mapsize(env->env, (size_t)1 << 36), "mdb_env_set_mapsize");
+    check(mdb_env_set_mapsize(env->env, (size_t)1 << 34), "mdb_env_set_mapsize");
     check(mdb_env_set_maxreaders(env->env, options->threads + 8), "mdb_env_set_maxreaders");
     check(mdb_env_open(env->env, options->directory, flags, 0600), "mdb_env_open");
     MDB_txn *txn;
