@@ -171,7 +171,7 @@ static firn_rc try_map(struct allocation *allocation, uint32_t map, uint32_t fro
                        struct pick *pick)
 {
     uint32_t span = map_extents(allocation->set->options.page_size_bytes);
-    struct mtr_page *page;
+    struct mtr_page *page = NULL;
     FIRN_TRY(
         extent_fix_map(allocation->set, allocation->mtr, allocation->space, map * span, &page));
     struct map_hint *hint = map_hint(allocation->space, map);
@@ -230,7 +230,7 @@ static firn_rc try_extent(struct allocation *allocation, uint32_t extent, enum w
                           struct pick *pick)
 {
     uint32_t span = map_extents(allocation->set->options.page_size_bytes);
-    struct mtr_page *page;
+    struct mtr_page *page = NULL;
     if (extent >= allocation->head.extents)
         return FIRN_E_NOT_FOUND;
     FIRN_TRY(extent_fix_map(allocation->set, allocation->mtr, allocation->space, extent, &page));
