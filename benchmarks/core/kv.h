@@ -71,7 +71,8 @@ struct kv_driver {
     uint64_t (*log_bytes)(void *env);
 };
 
-extern const struct kv_driver kv_lmdb, kv_wiredtiger, kv_rocksdb, kv_rocksdb_txn, kv_sqlite, kv_bdb;
+extern const struct kv_driver kv_lmdb, kv_wiredtiger, kv_rocksdb, kv_rocksdb_txn, kv_sqlite, kv_bdb,
+    kv_firn;
 
 /** Say what failed and end the process. */
 _Noreturn void kv_die(const char *format, ...) __attribute__((format(printf, 1, 2)));

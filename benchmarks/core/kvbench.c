@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 
 static const struct kv_driver *const drivers[] = {
-    &kv_lmdb, &kv_wiredtiger, &kv_rocksdb, &kv_rocksdb_txn, &kv_sqlite, &kv_bdb,
+    &kv_firn, &kv_lmdb, &kv_wiredtiger, &kv_rocksdb, &kv_rocksdb_txn, &kv_sqlite, &kv_bdb,
 };
 enum { DRIVERS = sizeof drivers / sizeof drivers[0] };
 
@@ -190,10 +190,11 @@ static void print_figures(const struct kv_driver *driver, const struct kv_option
            driver->name, works[workload->work], workload->threads,
            durabilities[options->durability], options->cold ? "true" : "false");
     printf("\"cache_bytes\":%llu,\"log_limit_bytes\":%llu,\"rows\":%llu,\"ops\":%llu,"
-           "\"seconds\":%.6f,\"ops_per_s\":%.1f,\"syncs\":%llu,",
+           "\"seconds\":%.6f,\"ops_per_s\":%.1f,\"cpu_seconds\":%.6f,\"syncs\":%llu,",
            (unsigned long long)options->cache_bytes, (unsigned long long)options->log_bytes,
            (unsigned long long)workload->rows, (unsigned long long)figures->ops, figures->seconds,
-           (double)figures->ops / figures->seconds, (unsigned long long)figures->syncs);
+           (double)figures->ops / figures->seconds, figures->cpu_seconds,
+           (unsigned long long)figures->syncs);
     printf("\"read_bytes\":%llu,\"write_bytes\":%llu,\"close_write_bytes\":%llu,"
            "\"close_seconds\":%.6f,\"worst_ms\":%.3f,\"log_bytes\":%llu,"
            "\"memory_peak_bytes\":%llu}\n",

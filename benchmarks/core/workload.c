@@ -294,19 +294,28 @@ static void wait_for(struct bench *bench, unsigned finished, double seconds)
         sleep_ms(1);
 }
 
+static double cpu_seconds(void)
+{
+    struct timespec used;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return (double)used.tv_sec + (double)used.tv_nsec / 1e9;
+}
+
 struct counters {
     uint64_t ns, syncs, read_bytes, write_bytes;
+    double cpu_seconds;
 };
 
 static struct counters count(void)
 {
-    return (struct counters){now_ns(), syncs_count(), read_bytes(), write_bytes()};
+    return (struct counters){now_ns(), syncs_count(), read_bytes(), write_bytes(), cpu_seconds()};
 }
 
 static void take_figures(struct figures *figures, const struct counters *from,
                          const struct counters *to)
 {
     figures->seconds = (double)(to->ns - from->ns) / 1e9;
+    figures->cpu_seconds = to->cpu_seconds - from->cpu_seconds;
     figures->syncs = to->syncs - from->syncs;
     figures->read_bytes = to->read_bytes - from->read_bytes;
     figures->write_bytes = to->write_bytes - from->write_bytes;

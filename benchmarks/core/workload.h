@@ -30,6 +30,7 @@ struct workload {
 struct figures {
     uint64_t ops;
     double seconds;
+    double cpu_seconds; /* user and system, of all threads */
     uint64_t syncs;
     uint64_t read_bytes; /* from the device, as the kernel counts them for the process */
     uint64_t write_bytes;
