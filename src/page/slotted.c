@@ -99,20 +99,36 @@ static struct span fence_suffix(const uint8_t *page, struct span fence)
     return span_behind(fence, get_u16(page + AT_PREFIX));
 }
 
+/* Compare a suffix with a slot's. Heads tell most of them apart, and those of neighbours lie where
+ * a search has just been; heads that skip bytes say nothing of a key that may lack these. */
+static int compare_with_slot(const uint8_t *page, uint32_t page_size_bytes, struct span suffix,
+                             unsigned slot)
+{
+    if (get_u16(page + AT_SKIP) == 0) {
+        uint32_t head = head_of(suffix);
+        uint32_t other = head_at(page, slot);
+        if (head != other)
+            return head < other ? -1 : 1;
+    }
+    return span_compare(suffix, suffix_at(page, page_size_bytes, slot));
+}
+
 bool suffix_belongs(const uint8_t *page, uint32_t page_size_bytes, unsigned slot,
                     struct span suffix)
 {
+    unsigned count = bounded_count(page, page_size_bytes);
     struct slotted_bounds bounds;
-    slotted_bounds(page, page_size_bytes, &bounds);
-    if (slot == 0) {
-        if (span_compare(suffix, fence_suffix(page, bounds.lower)) < 0)
-            return false;
-    } else if (span_compare(suffix_at(page, page_size_bytes, slot - 1), suffix) >= 0) {
+    if (slot > 0 && compare_with_slot(page, page_size_bytes, suffix, slot - 1) <= 0)
         return false;
-    }
-    if (slot < bounded_count(page, page_size_bytes))
-        return span_compare(suffix, suffix_at(page, page_size_bytes, slot)) < 0;
-    return bounds.upper_is_open || span_compare(suffix, fence_suffix(page, bounds.upper)) < 0;
+    if (slot < count && compare_with_slot(page, page_size_bytes, suffix, slot) >= 0)
+        return false;
+    if (slot > 0 && slot < count)
+        return true;
+    slotted_bounds(page, page_size_bytes, &bounds);
+    if (slot == 0 && span_compare(suffix, fence_suffix(page, bounds.lower)) < 0)
+        return false;
+    return slot < count || bounds.upper_is_open ||
+           span_compare(suffix, fence_suffix(page, bounds.upper)) < 0;
 }
 
 void slotted_set_prev(uint8_t *page, uint32_t page_no)

@@ -94,8 +94,7 @@ static firn_rc check_cell(const uint8_t *page, uint32_t page_size_bytes, unsigne
         return wrong(what, "the cell of slot %u overlaps another", slot);
     if (span_shared(cell.suffix, shared) < skip)
         return wrong(what, "the key of slot %u lacks the %zu bytes that all share", slot, skip);
-    if (get_u32(page + SLOTTED_SLOTS_AT + (size_t)slot * SLOTTED_SLOT_BYTES) !=
-        head_of(span_behind(cell.suffix, skip)))
+    if (head_at(page, slot) != head_of(span_behind(cell.suffix, skip)))
         return wrong(what, "the head of slot %u is not its key's", slot);
     return FIRN_OK;
 }

@@ -119,6 +119,12 @@ static inline uint32_t head_of(struct span key)
     return head;
 }
 
+/** @return a slot's head; the slot lies in the page. */
+static inline uint32_t head_at(const uint8_t *page, size_t slot)
+{
+    return get_u32(page + SLOTTED_SLOTS_AT + slot * SLOTTED_SLOT_BYTES);
+}
+
 /** @return the size of the prefix that keys between two fences share. */
 static inline size_t prefix_between(const struct slotted_bounds *bounds)
 {

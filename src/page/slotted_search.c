@@ -12,11 +12,6 @@ enum {
     WIDE_LEAST = 32 /* so many slots are worth one */
 };
 
-static inline uint32_t head_at(const uint8_t *page, size_t slot)
-{
-    return get_u32(page + SLOTTED_SLOTS_AT + slot * SLOTTED_SLOT_BYTES);
-}
-
 /* 1 if a slot's head is below the one given or, with `equal`, at it; else 0. */
 static inline size_t is_below(const uint8_t *page, size_t slot, uint32_t head, bool equal)
 {
