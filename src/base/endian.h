@@ -1,5 +1,5 @@
 /*
- * endian.h -- numbers in files: little-endian, at any alignment.
+ * endian.h -- numbers in files, at any alignment: little-endian, and a few that are not.
  */
 #ifndef FIRN_BASE_ENDIAN_H
 #define FIRN_BASE_ENDIAN_H
@@ -30,6 +30,22 @@ static inline uint64_t get_u64(const void *from)
     uint64_t value;
     memcpy(&value, from, sizeof value);
     return le64toh(value);
+}
+
+/** @return a big-endian number of 4 bytes: such numbers compare as their bytes do. */
+static inline uint32_t get_be32(const void *from)
+{
+    uint32_t value;
+    memcpy(&value, from, sizeof value);
+    return be32toh(value);
+}
+
+/** @return a big-endian number of 8 bytes. */
+static inline uint64_t get_be64(const void *from)
+{
+    uint64_t value;
+    memcpy(&value, from, sizeof value);
+    return be64toh(value);
 }
 
 /**

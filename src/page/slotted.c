@@ -104,7 +104,7 @@ static struct span fence_suffix(const uint8_t *page, struct span fence)
 static int compare_with_slot(const uint8_t *page, uint32_t page_size_bytes, struct span suffix,
                              unsigned slot)
 {
-    if (get_u16(page + AT_SKIP) == 0) {
+    if (get_u16(page + AT_SKIP) == 0 && slot >= first_headed(page)) {
         uint32_t head = head_of(suffix);
         uint32_t other = head_at(page, slot);
         if (head != other)

@@ -18,11 +18,25 @@ size_t cell_put(uint8_t *to, struct span suffix, struct span value, unsigned fla
     return SLOTTED_VALUE_AT + suffix.size_bytes + value.size_bytes;
 }
 
+static uint32_t head_for(const uint8_t *page, unsigned slot, struct span suffix)
+{
+    if (slot < first_headed(page))
+        return 0;
+    return head_of(span_behind(suffix, get_u16(page + AT_SKIP)));
+}
+
 void slot_put(uint8_t *page, unsigned slot, uint32_t cell_at, struct span suffix)
 {
-    uint64_t head = head_of(span_behind(suffix, get_u16(page + AT_SKIP)));
+    uint64_t head = head_for(page, slot, suffix);
     put_u64(slot_at(page, slot),
             head | (uint64_t)cell_at << 32 | (uint64_t)suffix.size_bytes << 48);
+}
+
+/* Write a slot's head anew, where it depends on more than the slot. */
+static void head_put(uint8_t *page, uint32_t page_size_bytes, unsigned slot)
+{
+    struct span suffix = suffix_at(page, page_size_bytes, slot);
+    put_u32(slot_at(page, slot), head_for(page, slot, suffix));
 }
 
 static unsigned cell_offset(uint8_t *page, unsigned slot)
@@ -43,16 +57,22 @@ static size_t cell_size(const struct slotted_cell *cell)
     return SLOTTED_VALUE_AT + cell->suffix.size_bytes + cell->value.size_bytes;
 }
 
-void heads_limit_skip(uint8_t *page, uint32_t page_size_bytes, size_t skip)
+void heads_admit(uint8_t *page, uint32_t page_size_bytes, struct span suffix, size_t shared)
 {
-    if (skip >= get_u16(page + AT_SKIP))
-        return;
-    put_u16(page + AT_SKIP, (uint16_t)skip);
     unsigned count = slotted_count(page);
-    for (unsigned slot = 0; slot < count; slot++) {
-        struct span suffix = suffix_at(page, page_size_bytes, slot);
-        put_u32(slot_at(page, slot), head_of(span_behind(suffix, skip)));
+    unsigned first = first_headed(page);
+    size_t skip = get_u16(page + AT_SKIP);
+    if (count <= first) {
+        put_u16(page + AT_SKIP, (uint16_t)shared);
+        return;
     }
+    if (skip > 0)
+        shared = span_shared(suffix, suffix_at(page, page_size_bytes, first));
+    if (shared >= skip)
+        return;
+    put_u16(page + AT_SKIP, (uint16_t)shared);
+    for (unsigned slot = first; slot < count; slot++)
+        head_put(page, page_size_bytes, slot);
 }
 
 /*
@@ -78,10 +98,12 @@ static __attribute__((noinline)) void compact(uint8_t *page, uint32_t page_size_
     for (unsigned slot = 0; slot < count; slot++) {
         struct slotted_cell cell = cell_at(old, page_size_bytes, slot);
         put_u16(slot_at(page, slot) + SLOT_AT_OFFSET, (uint16_t)at);
-        if (slot == changed)
+        if (slot == changed) {
             at += (uint32_t)cell_put(page + at, cell.suffix, value, flags);
-        else
-            at += (uint32_t)cell_put(page + at, cell.suffix, cell.value, cell.flags);
+        } else {
+            memcpy(page + at, cell.suffix.bytes - SLOTTED_VALUE_AT, cell_size(&cell));
+            at += (uint32_t)cell_size(&cell);
+        }
     }
     ENSURE(at == end);
 }
@@ -106,6 +128,13 @@ static void note_insert(uint8_t *page, unsigned slot, unsigned count)
     put_u16(page + AT_LAST_SLOT, (uint16_t)slot);
 }
 
+/* An inner node's first key is going to be its second, which has a head. */
+static void admit_displaced(uint8_t *page, uint32_t page_size_bytes)
+{
+    struct span suffix = suffix_at(page, page_size_bytes, 0);
+    heads_admit(page, page_size_bytes, suffix, suffix.size_bytes);
+}
+
 void slotted_insert_suffix(uint8_t *page, uint32_t page_size_bytes, unsigned slot,
                            struct span suffix, struct span value, unsigned flags)
 {
@@ -114,12 +143,11 @@ void slotted_insert_suffix(uint8_t *page, uint32_t page_size_bytes, unsigned slo
     ENSURE(slot <= count && size + SLOTTED_SLOT_BYTES <= slotted_free_bytes(page, page_size_bytes));
     if (room_between(page) < size + SLOTTED_SLOT_BYTES)
         slotted_compact(page, page_size_bytes);
-    /* A lone key is shared by all of the page; the next one shows how much of it they share. */
-    if (count == 0)
-        put_u16(page + AT_SKIP, (uint16_t)suffix.size_bytes);
-    else if (get_u16(page + AT_SKIP) > 0)
-        heads_limit_skip(page, page_size_bytes,
-                         span_shared(suffix, suffix_at(page, page_size_bytes, 0)));
+    bool displaces = slot < first_headed(page); /* the key that needed no head */
+    if (!displaces)
+        heads_admit(page, page_size_bytes, suffix, suffix.size_bytes);
+    else if (count > 0)
+        admit_displaced(page, page_size_bytes);
     uint32_t at = get_u32(page + AT_HEAP_BEGIN) - (uint32_t)size;
     cell_put(page + at, suffix, value, flags);
     put_u32(page + AT_HEAP_BEGIN, at);
@@ -127,6 +155,8 @@ void slotted_insert_suffix(uint8_t *page, uint32_t page_size_bytes, unsigned slo
             (size_t)(count - slot) * SLOTTED_SLOT_BYTES);
     slot_put(page, slot, at, suffix);
     put_u16(page + AT_COUNT, (uint16_t)(count + 1));
+    if (displaces && count > 0)
+        head_put(page, page_size_bytes, 1);
     note_insert(page, slot, count);
 }
 
@@ -156,6 +186,8 @@ void slotted_delete(uint8_t *page, uint32_t page_size_bytes, unsigned slot)
     memmove(slot_at(page, slot), slot_at(page, slot + 1),
             (size_t)(count - slot - 1) * SLOTTED_SLOT_BYTES);
     put_u16(page + AT_COUNT, (uint16_t)(count - 1));
+    if (slot < first_headed(page) && count > 1)
+        head_put(page, page_size_bytes, 0);
     unsigned last = get_u16(page + AT_LAST_SLOT);
     if (slot < last)
         put_u16(page + AT_LAST_SLOT, (uint16_t)(last - 1));

@@ -78,7 +78,6 @@ static firn_rc check_cell(const uint8_t *page, uint32_t page_size_bytes, unsigne
                           uint64_t *taken, char what[WHAT_BYTES])
 {
     struct slotted_cell cell;
-    struct span shared = suffix_at(page, page_size_bytes, 0);
     size_t skip = get_u16(page + AT_SKIP);
     if (!slotted_cell(page, page_size_bytes, slot, &cell))
         return wrong(what, "the cell of slot %u does not lie in the page", slot);
@@ -92,6 +91,11 @@ static firn_rc check_cell(const uint8_t *page, uint32_t page_size_bytes, unsigne
                      get_u16(page + AT_PREFIX) + cell.suffix.size_bytes, cell.value.size_bytes);
     if (!take_bytes(taken, begin, end))
         return wrong(what, "the cell of slot %u overlaps another", slot);
+    if (slot < first_headed(page))
+        return head_at(page, slot) == 0
+                   ? FIRN_OK
+                   : wrong(what, "the head of an inner node's first slot is not 0");
+    struct span shared = suffix_at(page, page_size_bytes, first_headed(page));
     if (span_shared(cell.suffix, shared) < skip)
         return wrong(what, "the key of slot %u lacks the %zu bytes that all share", slot, skip);
     if (head_at(page, slot) != head_of(span_behind(cell.suffix, skip)))

@@ -74,6 +74,16 @@ static inline unsigned bounded_count(const uint8_t *page, uint32_t page_size_byt
                    (page_size_bytes - SLOTTED_SLOTS_AT) / SLOTTED_SLOT_BYTES);
 }
 
+/**
+ * @return the first slot that has a head. An inner node's first key is its lower fence, at or below
+ * all that is ever looked for there: it needs none, and what it has in common with the others does
+ * not matter. (At a tree's left edge it is the empty key, which shares nothing with any.)
+ */
+static inline unsigned first_headed(const uint8_t *page)
+{
+    return get_u16_once(page + AT_LEVEL) != 0;
+}
+
 /** @return a slot's suffix, which points into the page; empty where the slot makes no sense.
  * @param slot  below bounded_count */
 static inline struct span suffix_at(const uint8_t *page, uint32_t page_size_bytes, unsigned slot)
@@ -108,11 +118,8 @@ static inline size_t span_shared(struct span left, struct span right)
 /** @return a head: the first 4 bytes as a big-endian number, zeros behind a shorter key. */
 static inline uint32_t head_of(struct span key)
 {
-    if (__builtin_expect(key.size_bytes >= 4, 1)) {
-        uint32_t value;
-        memcpy(&value, key.bytes, sizeof value);
-        return be32toh(value);
-    }
+    if (__builtin_expect(key.size_bytes >= 4, 1))
+        return get_be32(key.bytes);
     uint32_t head = 0;
     for (size_t i = 0; i < key.size_bytes; i++)
         head |= (uint32_t)key.bytes[i] << (24 - 8 * i);
@@ -156,8 +163,9 @@ size_t cell_put(uint8_t *to, struct span suffix, struct span value, unsigned fla
 /** Write a slot, its head taken behind the page's skip. */
 void slot_put(uint8_t *page, unsigned slot, uint32_t cell_at, struct span suffix);
 
-/** Let all heads begin at most `skip` bytes into the suffixes, from now on. */
-void heads_limit_skip(uint8_t *page, uint32_t page_size_bytes, size_t skip);
+/** Let the heads of a page be good for one more suffix, or for a run of them that have `shared`
+ * bytes in common with it and with each other: they begin no further in than all share. */
+void heads_admit(uint8_t *page, uint32_t page_size_bytes, struct span suffix, size_t shared);
 
 /** slotted_insert for a key whose prefix is cut off already. */
 void slotted_insert_suffix(uint8_t *page, uint32_t page_size_bytes, unsigned slot,

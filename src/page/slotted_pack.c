@@ -69,6 +69,8 @@ size_t slotted_pack(const uint8_t *page, uint32_t page_size_bytes, unsigned from
 /* Reads a packed run: the key is put together in a place of its own. */
 struct unpacker {
     struct span packed; /* what is left */
+    unsigned count;     /* cells read */
+    size_t shared;      /* by the key and the one before it */
     size_t key_size;
     struct span value;
     unsigned flags;
@@ -78,12 +80,13 @@ struct unpacker {
 static void unpack_begin(struct unpacker *unpacker, struct span packed)
 {
     unpacker->packed = packed;
+    unpacker->count = 0;
     unpacker->key_size = 0;
 }
 
 /* Read the next cell. Returns false at the end, and, something being left then, where it makes no
- * sense: bytes missing, a key too long or not above the one before (`first`: there is none). */
-static bool unpack_next(struct unpacker *unpacker, bool first)
+ * sense: bytes missing, a key too long or not above the one before. */
+static bool unpack_next(struct unpacker *unpacker)
 {
     if (unpacker->packed.size_bytes < SLOTTED_PACKED_BYTES)
         return false;
@@ -96,9 +99,11 @@ static bool unpack_next(struct unpacker *unpacker, bool first)
     struct span tail = span_behind(span_of(unpacker->key, unpacker->key_size), shared);
     if (SLOTTED_PACKED_BYTES + rest_size + value_size > unpacker->packed.size_bytes ||
         shared > unpacker->key_size || shared + rest_size > sizeof(unpacker->key) ||
-        (!first && span_compare(tail, rest) >= 0))
+        (unpacker->count > 0 && span_compare(tail, rest) >= 0))
         return false;
     memcpy(unpacker->key + shared, rest.bytes, rest_size);
+    unpacker->count++;
+    unpacker->shared = shared;
     unpacker->key_size = shared + rest_size;
     unpacker->value = span_of(rest.bytes + rest_size, value_size);
     unpacker->flags = value_bits & CELL_EXTERNAL ? SLOTTED_EXTERNAL : 0;
@@ -116,73 +121,77 @@ static struct span unpacked_suffix(const struct unpacker *unpacker, const uint8_
     return span_behind(unpacked_key(unpacker), get_u16(page + AT_PREFIX));
 }
 
+/* Judge the cell that has been read for a page. Only a run's first key can be below the lower fence
+ * or the page's last, only its last above the upper fence. */
+static bool judge_cell(const struct unpacker *unpacker, const uint8_t *page,
+                       uint32_t page_size_bytes)
+{
+    if (!cell_is_allowed(page, page_size_bytes, unpacker->key_size, unpacker->value.size_bytes,
+                         unpacker->flags))
+        return false;
+    return unpacker->count > 1 || (slotted_covers(page, page_size_bytes, unpacked_key(unpacker)) &&
+                                   suffix_belongs(page, page_size_bytes, slotted_count(page),
+                                                  unpacked_suffix(unpacker, page)));
+}
+
 /* What a run comes to on the page that it goes to. */
 struct packed_sum {
-    unsigned count;
     size_t heap_bytes;
-    size_t skip; /* what its suffixes share with those that are there */
+    size_t slots_bytes;
+    size_t shared; /* by its keys, but for an inner node's first */
 };
 
-/*
- * Judge a whole run before any of it is taken. Only its first key can be below the lower fence or
- * the page's last, only its last above the upper fence.
- */
-static bool judge_packed(const uint8_t *page, uint32_t page_size_bytes, struct span packed,
+/* Judge a whole run before any of it is taken; the unpacker stays at its last cell. */
+static bool judge_packed(struct unpacker *unpacker, const uint8_t *page, uint32_t page_size_bytes,
                          struct packed_sum *sum)
 {
-    struct unpacker unpacker;
-    unsigned count = slotted_count(page);
+    unsigned slot = slotted_count(page);
     size_t free_bytes = slotted_free_bytes(page, page_size_bytes);
-    *sum = (struct packed_sum){.count = 0};
-    unpack_begin(&unpacker, packed);
-    while (unpack_next(&unpacker, sum->count == 0)) {
-        if (!cell_is_allowed(page, page_size_bytes, unpacker.key_size, unpacker.value.size_bytes,
-                             unpacker.flags))
+    *sum = (struct packed_sum){.shared = SIZE_MAX};
+    for (; unpack_next(unpacker); slot++) {
+        if (!judge_cell(unpacker, page, page_size_bytes))
             return false;
-        if (sum->count == 0 &&
-            !(slotted_covers(page, page_size_bytes, unpacked_key(&unpacker)) &&
-              suffix_belongs(page, page_size_bytes, count, unpacked_suffix(&unpacker, page))))
+        sum->slots_bytes += SLOTTED_SLOT_BYTES;
+        sum->heap_bytes += SLOTTED_VALUE_AT + unpacked_suffix(unpacker, page).size_bytes +
+                           unpacker->value.size_bytes;
+        if (sum->heap_bytes + sum->slots_bytes > free_bytes)
             return false;
-        sum->count++;
-        sum->heap_bytes += SLOTTED_VALUE_AT + unpacked_suffix(&unpacker, page).size_bytes +
-                           unpacker.value.size_bytes;
-        if (sum->heap_bytes + (size_t)sum->count * SLOTTED_SLOT_BYTES > free_bytes)
-            return false;
+        if (slot == first_headed(page) || sum->shared == SIZE_MAX)
+            sum->shared = unpacker->key_size;
+        else if (unpacker->shared < sum->shared)
+            sum->shared = unpacker->shared;
     }
-    if (unpacker.packed.size_bytes != 0)
-        return false;
-    if (sum->count == 0)
-        return true;
-    /* The first key is whole in the run, the last is what the reader holds. */
-    struct span first =
-        span_of(packed.bytes + SLOTTED_PACKED_BYTES, get_u16(packed.bytes + PACKED_AT_REST));
-    struct span first_suffix = count > 0 ? suffix_at(page, page_size_bytes, 0)
-                                         : span_behind(first, get_u16(page + AT_PREFIX));
-    sum->skip = span_shared(first_suffix, unpacked_suffix(&unpacker, page));
-    return slotted_covers(page, page_size_bytes, unpacked_key(&unpacker));
+    return unpacker->packed.size_bytes == 0 &&
+           (unpacker->count == 0 || slotted_covers(page, page_size_bytes, unpacked_key(unpacker)));
+}
+
+/* Let the page's heads be good for the run, whose last cell has been read. */
+static void admit_run(uint8_t *page, uint32_t page_size_bytes, const struct unpacker *unpacker,
+                      size_t shared)
+{
+    size_t prefix_size = get_u16(page + AT_PREFIX);
+    heads_admit(page, page_size_bytes, unpacked_suffix(unpacker, page),
+                shared > prefix_size ? shared - prefix_size : 0);
 }
 
 firn_rc slotted_append_packed(uint8_t *page, uint32_t page_size_bytes, struct span packed)
 {
     struct packed_sum sum;
     struct unpacker unpacker;
-    if (!judge_packed(page, page_size_bytes, packed, &sum))
+    unpack_begin(&unpacker, packed);
+    if (!judge_packed(&unpacker, page, page_size_bytes, &sum))
         return FIRN_E_CORRUPT;
-    if (sum.count == 0)
+    if (unpacker.count == 0)
         return FIRN_OK;
-    unsigned slot = slotted_count(page);
-    if (room_between(page) < sum.heap_bytes + (size_t)sum.count * SLOTTED_SLOT_BYTES)
+    if (room_between(page) < sum.heap_bytes + sum.slots_bytes)
         slotted_compact(page, page_size_bytes);
-    if (slot == 0)
-        put_u16(page + AT_SKIP, (uint16_t)sum.skip);
-    else
-        heads_limit_skip(page, page_size_bytes, sum.skip);
+    admit_run(page, page_size_bytes, &unpacker, sum.shared);
+    unsigned slot = slotted_count(page);
     uint32_t at = get_u32(page + AT_HEAP_BEGIN) - (uint32_t)sum.heap_bytes;
     put_u32(page + AT_HEAP_BEGIN, at);
-    unpack_begin(&unpacker, packed);
-    for (bool first = true; unpack_next(&unpacker, first); first = false) {
+    for (unpack_begin(&unpacker, packed); unpack_next(&unpacker); slot++) {
         struct span suffix = unpacked_suffix(&unpacker, page);
-        slot_put(page, slot++, at, suffix);
+        slot_put(page, slot, at, suffix);
         at += (uint32_t)cell_put(page + at, suffix, unpacker.value, unpacker.flags);
     }
     put_u16(page + AT_COUNT, (uint16_t)slot);

@@ -84,12 +84,12 @@ void slotted_rebuild(uint8_t *page, uint32_t page_size_bytes, unsigned from, uns
     ENSURE(slotted_can_rebuild(page, page_size_bytes, from, to, bounds));
     memcpy(old, page, page_size_bytes);
     node_begin(page, page_size_bytes, bounds);
-    if (from == to)
-        return;
-    struct span first = suffix_at(old, page_size_bytes, from);
-    struct span last = suffix_at(old, page_size_bytes, to - 1);
-    size_t shared = get_u16(old + AT_PREFIX) + span_shared(first, last);
-    put_u16(page + AT_SKIP, (uint16_t)(shared - get_u16(page + AT_PREFIX)));
+    if (from + first_headed(page) < to) {
+        struct span first = suffix_at(old, page_size_bytes, from + first_headed(page));
+        struct span last = suffix_at(old, page_size_bytes, to - 1);
+        size_t shared = get_u16(old + AT_PREFIX) + span_shared(first, last);
+        put_u16(page + AT_SKIP, (uint16_t)(shared - get_u16(page + AT_PREFIX)));
+    }
     size_t bytes = slotted_cells_bytes(old, page_size_bytes, from, to, bounds);
     take_cells(page, page_size_bytes, old, from, to,
                bytes - (size_t)(to - from) * SLOTTED_SLOT_BYTES);

@@ -20,19 +20,21 @@ static inline size_t is_below(const uint8_t *page, size_t slot, uint32_t head, b
 }
 
 /*
- * The number of slots whose head is below the one given, or (with `equal`) at or below it.
+ * The first slot of [from, count) whose head is at or above the one given (with `equal`: above it);
+ * the count if none is.
  *
  * While many are left, a step compares with seven of them at once and leaves an eighth: loads that
  * do not wait for each other cost one cache miss together where halving costs one each. Results
  * are added and multiplied, never branched upon: with random keys a branch would be mispredicted
  * every other time.
  */
-static inline unsigned heads_below(const uint8_t *page, unsigned count, uint32_t head, bool equal)
+static inline unsigned heads_below(const uint8_t *page, unsigned from, unsigned count,
+                                   uint32_t head, bool equal)
 {
-    size_t base = 0;
-    size_t left = count;
-    if (count == 0)
-        return 0;
+    size_t base = from;
+    size_t left = count - from;
+    if (count <= from)
+        return count;
     while (left >= WIDE_LEAST) {
         size_t step = left / WIDE_STEP;
         size_t below = 0;
@@ -49,35 +51,31 @@ static inline unsigned heads_below(const uint8_t *page, unsigned count, uint32_t
     return (unsigned)(base + is_below(page, base, head, equal));
 }
 
-static inline uint64_t big_endian_u64(const uint8_t *from)
+static inline int compare_numbers(uint64_t left, uint64_t right)
 {
-    uint64_t value;
-    memcpy(&value, from, sizeof value);
-    return be64toh(value);
+    if (left == right)
+        return 0;
+    return left < right ? -1 : 1;
 }
 
-/* memcmp for what is mostly short: a call costs more than two or three words. */
+/* memcmp for what is mostly short: a call costs more than two or three words. The last word may
+ * overlap the one before it, which was equal. */
 static inline int compare_bytes(const uint8_t *left, const uint8_t *right, size_t size)
 {
-    if (size < sizeof(uint64_t)) {
-        for (size_t i = 0; i < size; i++)
-            if (left[i] != right[i])
-                return left[i] < right[i] ? -1 : 1;
-        return 0;
+    if (size >= 8) {
+        for (size_t at = 0; at + 8 < size; at += 8) {
+            if (get_u64(left + at) != get_u64(right + at))
+                return compare_numbers(get_be64(left + at), get_be64(right + at));
+        }
+        return compare_numbers(get_be64(left + size - 8), get_be64(right + size - 8));
     }
-    size_t at = 0;
-    for (;;) {
-        uint64_t left_word = big_endian_u64(left + at);
-        uint64_t right_word = big_endian_u64(right + at);
-        if (left_word != right_word)
-            return left_word < right_word ? -1 : 1;
-        if (at + sizeof(uint64_t) == size)
-            return 0;
-        /* The last word may overlap the one before it. */
-        at += sizeof(uint64_t);
-        if (at + sizeof(uint64_t) > size)
-            at = size - sizeof(uint64_t);
-    }
+    if (size >= 4)
+        return compare_numbers((uint64_t)get_be32(left) << 32 | get_be32(left + size - 4),
+                               (uint64_t)get_be32(right) << 32 | get_be32(right + size - 4));
+    for (size_t at = 0; at < size; at++)
+        if (left[at] != right[at])
+            return left[at] < right[at] ? -1 : 1;
+    return 0;
 }
 
 static inline int compare_spans(struct span left, struct span right)
@@ -97,13 +95,14 @@ static inline int compare_slot(const uint8_t *page, uint32_t page_size_bytes, un
 }
 
 /*
- * Compare a key, behind the prefix, with what all suffixes share: below 0 if it is below all of the
- * page, above 0 if it is above all. Where it is 0, the key has the shared bytes.
+ * Compare a key, behind the prefix, with what all suffixes that have heads share, the given slot's
+ * among them: below 0 if the key is below all of them, above 0 if it is above all. Where it is 0,
+ * the key has the shared bytes.
  */
 static __attribute__((noinline)) int compare_shared(const uint8_t *page, uint32_t page_size_bytes,
-                                                    size_t skip, struct span key)
+                                                    unsigned slot, size_t skip, struct span key)
 {
-    struct span shared = suffix_at(page, page_size_bytes, 0);
+    struct span shared = suffix_at(page, page_size_bytes, slot);
     if (shared.size_bytes < skip)
         return -1; /* the page is changing */
     shared.size_bytes = skip;
@@ -144,18 +143,26 @@ static __attribute__((noinline)) unsigned search_suffixes(const struct probe *pr
 bool slotted_search(const uint8_t *page, uint32_t page_size_bytes, struct span key, unsigned *slot)
 {
     unsigned count = bounded_count(page, page_size_bytes);
+    unsigned headed = first_headed(page);
     size_t skip = get_u16_once(page + AT_SKIP);
     key = span_behind(key, get_u16_once(page + AT_PREFIX));
-    if (skip != 0 && count != 0) {
-        int side = compare_shared(page, page_size_bytes, skip, key);
+    if (headed > 0) { /* readers rarely search inner nodes for a key; they want a child */
+        int order = count > 0 ? compare_slot(page, page_size_bytes, 0, 0, key) : 1;
+        if (order >= 0) {
+            *slot = 0;
+            return count > 0 && order == 0;
+        }
+    }
+    if (skip != 0 && count > headed) {
+        int side = compare_shared(page, page_size_bytes, headed, skip, key);
         if (side != 0) {
-            *slot = side < 0 ? 0 : count;
+            *slot = side < 0 ? headed : count;
             return false;
         }
         key = span_behind(key, skip);
     }
     uint32_t head = head_of(key);
-    unsigned first = heads_below(page, count, head, false);
+    unsigned first = heads_below(page, headed, count, head, false);
     *slot = first;
     if (first == count || head_at(page, first) != head)
         return false;
@@ -177,20 +184,21 @@ uint32_t slotted_child(const uint8_t *page, uint32_t page_size_bytes, struct spa
     size_t skip = get_u16_once(page + AT_SKIP);
     int side = 0;
     key = span_behind(key, get_u16_once(page + AT_PREFIX));
-    if (skip != 0 && behind != 0) {
-        side = compare_shared(page, page_size_bytes, skip, key);
+    if (skip != 0 && behind > 1) {
+        side = compare_shared(page, page_size_bytes, 1, skip, key);
         key = span_behind(key, skip);
     }
     if (side < 0) {
-        behind = 0;
+        behind = 1;
     } else if (side == 0) {
+        /* The first slot's head is 0, at or below any. */
         uint32_t head = head_of(key);
-        behind = heads_below(page, behind, head, true);
-        if (behind > 0 && head_at(page, behind - 1) == head &&
+        behind = heads_below(page, 0, behind, head, true);
+        if (behind > 1 && head_at(page, behind - 1) == head &&
             compare_slot(page, page_size_bytes, behind - 1, skip, key) > 0) {
             /* Several keys have this head, or one that goes on above this one. */
             struct probe probe = {page, page_size_bytes, head, skip, key};
-            behind = search_suffixes(&probe, 0, behind - 1, false);
+            behind = search_suffixes(&probe, 1, behind - 1, false);
         }
     }
     *slot = behind > 0 ? behind - 1 : 0;

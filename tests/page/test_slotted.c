@@ -121,6 +121,30 @@ static void heads_of_numbers_differ(void **state)
     }
 }
 
+/* The root's first key is empty and shares nothing with the others; their heads must not mind. */
+static void heads_of_separators_differ_beside_an_empty_key(void **state)
+{
+    (void)state;
+    uint8_t page[SIZE];
+    uint8_t key[8];
+    unsigned slot;
+    make_between(page, 1, span_of("", 0), span_of("", 0));
+    add_span(page, span_of("", 0), span_of("\1\0\0\0", 4));
+    for (unsigned i = 0; i < 100; i++)
+        add_span(page, number_key(key, 70000 + 3 * i),
+                 span_of((uint8_t[]){(uint8_t)i, 1, 0, 0}, 4));
+    for (unsigned i = 2; i <= 100; i++)
+        assert_true(get_u32(page + SLOTTED_SLOTS_AT + 8 * i) >
+                    get_u32(page + SLOTTED_SLOTS_AT + 8 * (i - 1)));
+    for (unsigned i = 0; i < 300; i++) {
+        assert_int_equal(slotted_child(page, SIZE, number_key(key, 70000 + i), &slot), 256 + i / 3);
+        assert_int_equal(slot, 1 + i / 3);
+    }
+    assert_int_equal(slotted_child(page, SIZE, number_key(key, 69999), &slot), 1);
+    assert_int_equal(slotted_child(page, SIZE, number_key(key, UINT64_MAX), &slot), 256 + 99);
+    assert_int_equal(slotted_child(page, SIZE, span_of("", 0), &slot), 1);
+}
+
 static void fences_bound_what_a_page_covers(void **state)
 {
     (void)state;
@@ -376,6 +400,7 @@ int main(void)
         cmocka_unit_test(keys_that_differ_only_in_zeros_are_told_apart),
         cmocka_unit_test(a_child_is_that_of_the_last_key_at_or_below),
         cmocka_unit_test(heads_of_numbers_differ),
+        cmocka_unit_test(heads_of_separators_differ_beside_an_empty_key),
         cmocka_unit_test(fences_bound_what_a_page_covers),
         cmocka_unit_test(a_value_that_does_not_grow_stays_in_place),
         cmocka_unit_test(a_part_of_a_value_can_be_patched),

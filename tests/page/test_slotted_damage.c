@@ -141,6 +141,7 @@ static void slots_that_lie_are_named(void **state)
     assert_string_equal(what, "the key of slot 1 lacks the 3 bytes that all share");
 
     exercise_make(page, PAGE_SIZE_MIN, 1);
+    damaged(page, SLOTTED_SLOTS_AT, 1, "the head of an inner node's first slot is not 0");
     slotted_delete(page, PAGE_SIZE_MIN, 0);
     assert_int_equal(slotted_check(page, PAGE_SIZE_MIN, what), FIRN_E_CORRUPT);
     assert_string_equal(what, "the first key of an inner node is not its lower fence");
