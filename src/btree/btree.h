@@ -16,6 +16,8 @@
 #include "base/span.h"
 #include "space/space.h"
 
+#include <stdatomic.h>
+
 struct btree;
 struct btree_session;
 
@@ -185,7 +187,7 @@ struct btree_check_options {
     btree_problem *problem;
     btree_page_seen *seen; /* called for each page, by several threads at once; or NULL */
     void *context;
-    const volatile bool *stop; /* or NULL */
+    const atomic_bool *stop; /* or NULL */
 };
 
 struct btree_shape {

@@ -111,8 +111,10 @@ static firn_rc judge_failure(struct check *check, uint32_t page_no, firn_rc rc)
 
 static firn_rc check_stop(const struct check *check)
 {
-    const volatile bool *stop = check->options->stop;
-    return stop != NULL && *stop ? rc_raise(FIRN_E_STOPPED, "the check was stopped") : FIRN_OK;
+    const atomic_bool *stop = check->options->stop;
+    return stop != NULL && atomic_load_explicit(stop, memory_order_relaxed)
+               ? rc_raise(FIRN_E_STOPPED, "the check was stopped")
+               : FIRN_OK;
 }
 
 static void see(const struct check *check, uint32_t page_no)

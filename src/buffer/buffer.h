@@ -23,6 +23,8 @@
 #include "page/page.h"
 #include "redo/redo.h"
 
+#include <stdatomic.h>
+
 struct buffer_pool;
 struct buffer_frame; /* the descriptor */
 
@@ -231,7 +233,7 @@ firn_rc buffer_dump_ids(struct buffer_pool *pool, struct io_system *system, cons
  * @return FIRN_OK; FIRN_E_NOMEM
  */
 firn_rc buffer_load_ids(struct buffer_pool *pool, struct io_system *system, const char *path,
-                        const volatile bool *stop);
+                        const atomic_bool *stop);
 
 /* ---- Doublewrite, before the pool is used ---- */
 

@@ -163,12 +163,13 @@ static void await_page(struct buffer_pool *pool, uint64_t page_id)
 /* Read pages in order, two chunks under way: the devices have always something to do, and
    read-ahead is not asked for more than it takes. */
 static void load_pages(struct buffer_pool *pool, const uint64_t *page_ids, uint64_t count,
-                       const volatile bool *stop)
+                       const atomic_bool *stop)
 {
     uint64_t part =
         atomic_load_explicit(&pool->frame_count, memory_order_relaxed) / WARM_CHUNK_PART;
     unsigned chunk = part < WARM_CHUNK_PAGES ? (unsigned)part : WARM_CHUNK_PAGES;
-    for (uint64_t next = 0; next < count && !*stop; next += chunk) {
+    for (uint64_t next = 0; next < count && !atomic_load_explicit(stop, memory_order_relaxed);
+         next += chunk) {
         uint64_t left = count - next;
         if (buffer_free_count(pool) <= buffer_free_low(pool)) /* others have filled it meanwhile */
             return;
@@ -179,7 +180,7 @@ static void load_pages(struct buffer_pool *pool, const uint64_t *page_ids, uint6
 }
 
 firn_rc buffer_load_ids(struct buffer_pool *pool, struct io_system *system, const char *path,
-                        const volatile bool *stop)
+                        const atomic_bool *stop)
 {
     uint8_t *bytes;
     FIRN_TRY(read_dump(pool, system, path, &bytes));

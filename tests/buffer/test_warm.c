@@ -8,7 +8,7 @@
 #include "base/memory.h"
 
 static const char dump_path[] = "/ib_pages";
-static const volatile bool go_on = false;
+static const atomic_bool go_on = false;
 
 static unsigned notes;
 static char note[512];
@@ -135,7 +135,7 @@ static void test_a_smaller_pool_takes_what_fits(void **state)
 static void test_loading_stops_when_told(void **state)
 {
     (void)state;
-    static const volatile bool stop = true;
+    static const atomic_bool stop = true;
     struct redo redo;
     struct sim_disk *disk = warm_disk(&redo);
     struct world world;
