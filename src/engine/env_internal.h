@@ -24,6 +24,7 @@ struct env {
     char *class_directories[IO_CLASS_COUNT];
 };
 
+/** Free what an env holds. */
 void env_free(struct env *env);
 
 /** Read and write firn.env or firn.env.new. Errors as label_read and label_write. */

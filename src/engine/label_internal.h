@@ -47,6 +47,7 @@ firn_rc label_read(struct io_system *system, const char *path, const char *kind,
 /** Take the next line apart, in place. @return false at the end */
 bool label_next(struct label *label, const char **key, const char **value);
 
+/** Free a label's memory. */
 void label_free(struct label *label);
 
 /** Raise FIRN_E_CORRUPT for a line that makes no sense although the checksum is right. */

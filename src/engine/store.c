@@ -1,6 +1,7 @@
 #include "engine/store_internal.h"
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/memory.h"
 
 #include <stdio.h>
@@ -419,6 +420,61 @@ static firn_rc open_or_create(struct store *store, struct recovery_result *resul
     return wants_other_log(store) ? resize_log(store) : FIRN_OK;
 }
 
+/* ---- Warm restart ---- */
+
+/* A pool that stays cold is slow, not wrong: a failure is told and no more. */
+static void *load_warm(void *context)
+{
+    struct store *store = context;
+    char *path = store_file_path(store, STORE_WARM_FILE);
+    firn_rc rc = FIRN_E_NOMEM;
+    if (path != NULL)
+        rc = buffer_load_ids(store->pool, store->systems[IO_CLASS_SYSTEM], path, &store->warm_stop);
+    if (rc != FIRN_OK)
+        log_warning("the buffer pool is not warmed up: %s", firn_error_text());
+    store->warm_is_whole = !atomic_load_explicit(&store->warm_stop, memory_order_relaxed);
+    memory_free(path);
+    return NULL;
+}
+
+static void start_warming(struct store *store)
+{
+    store->warm_is_whole = true;
+    if (!store->options.buffer_pool_load_at_startup)
+        return;
+    if (!store->options.background_threads) {
+        load_warm(store);
+        return;
+    }
+    store->warm_is_whole = false;
+    int error = pthread_create(&store->warm_thread, NULL, load_warm, store);
+    store->warm_is_running = error == 0;
+    if (error != 0)
+        log_warning("the buffer pool is not warmed up: there is no thread for it (%s)",
+                    strerror(error));
+}
+
+static void stop_warming(struct store *store)
+{
+    if (!store->warm_is_running)
+        return;
+    atomic_store_explicit(&store->warm_stop, true, memory_order_relaxed);
+    pthread_join(store->warm_thread, NULL);
+    store->warm_is_running = false;
+}
+
+/* A load that was cut short has not seen all that its dump names: the dump stays. */
+static void dump_warm(struct store *store)
+{
+    if (!store->options.buffer_pool_dump_at_shutdown || !store->warm_is_whole)
+        return;
+    char *path = store_file_path(store, STORE_WARM_FILE);
+    if (path == NULL || buffer_dump_ids(store->pool, store->systems[IO_CLASS_SYSTEM], path,
+                                        store->options.buffer_pool_dump_pct) != FIRN_OK)
+        log_warning("the next start will be cold: %s", firn_error_text());
+    memory_free(path);
+}
+
 /* ---- Opening and closing ---- */
 
 static void free_store(struct store *store)
@@ -444,6 +500,7 @@ firn_rc store_open(const struct store_options *options, struct store **store,
     FIRN_TRY_GOTO(store_open_systems(made), failed);
     FIRN_TRY_GOTO(store_lock_directory(made, options->create), failed);
     FIRN_TRY_GOTO(open_or_create(made, &found), failed);
+    start_warming(made);
     *store = made;
     if (result != NULL)
         *result = found;
@@ -456,6 +513,8 @@ failed:
 
 firn_rc store_close(struct store *store)
 {
+    stop_warming(store);
+    dump_warm(store);
     firn_rc rc = store_checkpoint(store);
     firn_rc close_rc = close_stack(store);
     free_store(store);
@@ -464,6 +523,7 @@ firn_rc store_close(struct store *store)
 
 void store_abandon(struct store *store)
 {
+    stop_warming(store);
     (void)close_stack(store);
     free_store(store);
 }

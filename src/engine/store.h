@@ -49,6 +49,7 @@ struct store_options {
     bool canary_skip_data_sync;
 };
 
+/** Set the defaults; a directory is still missing. */
 void store_options_init(struct store_options *options);
 
 /**
@@ -77,6 +78,7 @@ firn_rc store_checkpoint(struct store *store);
 /** For stores without background threads: what those do in a second. */
 firn_rc store_tick(struct store *store);
 
+/** @return what the store's trees stand on, for cursors; owned by the store. */
 const struct btree_base *store_base(struct store *store);
 
 /* ---- Trees by name ---- */
@@ -108,8 +110,15 @@ firn_rc store_each_tree(struct store *store, store_tree_visit *visit, void *cont
 /* ---- Sessions: a thread's way in ---- */
 
 struct store_session;
+
+/** @param session  set on success; store_session_close. It belongs to one thread at a time.
+ * FIRN_E_NOMEM */
 firn_rc store_session_open(struct store *store, struct store_session **session);
+
+/** End a session; what it did and did not commit is left to the log. NULL is allowed. */
 void store_session_close(struct store_session *session);
+
+/** @return the tree session under it, for what this header lacks; owned by the session. */
 struct btree_session *store_session_btree(struct store_session *session);
 
 /** How far this session's commits go; the store's flush_log_at_commit at first. */
@@ -147,6 +156,7 @@ struct store_check_result {
 firn_rc store_check(struct store *store, unsigned threads, btree_problem *problem, void *context,
                     recovery_progress_function *progress, struct store_check_result *result);
 
+/** Where the log and the pool stand. */
 struct store_status {
     struct redo_counters redo;
     struct buffer_counters buffer;
@@ -157,6 +167,8 @@ struct store_status {
     uint64_t log_capacity_bytes;
     uint32_t page_size_bytes;
 };
+
+/** Read the counters; any thread. Each is right, though not all of the same instant. */
 void store_status(struct store *store, struct store_status *status);
 
 /** @return the device and the directory of a class; owned by the store. */

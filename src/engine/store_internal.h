@@ -76,8 +76,8 @@ struct store {
 
     pthread_t warm_thread;
     bool warm_is_running;
-    bool warm_is_whole;      /* the load came to its end: its dump may be replaced */
-    volatile bool warm_stop; /* as buffer_load_ids wants it */
+    bool warm_is_whole; /* the load came to its end: its dump may be replaced */
+    atomic_bool warm_stop;
 };
 
 /* ---- store_files.c ---- */

@@ -322,6 +322,28 @@ static void a_small_log_does_not_stop_a_long_write(void **state)
     ASSERT_OK(store_close(store));
 }
 
+/* ---- Warm restart ---- */
+
+static void a_pool_is_warm_again_after_a_restart(void **state)
+{
+    (void)state;
+    struct store_options options = new_options(sys);
+    struct store_status status;
+    options.buffer_pool_dump_pct = 100;
+    struct store *store = store_make(&options);
+    put_rows(store, tree_of(store, "a", STORE_TREE_CREATE), 0, 3000);
+    ASSERT_OK(store_close(store));
+    store = store_make(&options);
+    store_status(store, &status);
+    uint64_t warm_pages = status.buffer.pages_data;
+    ASSERT_OK(store_close(store));
+    options.buffer_pool_load_at_startup = false;
+    store = store_make(&options);
+    store_status(store, &status);
+    assert_true(status.buffer.pages_data + 20 < warm_pages);
+    ASSERT_OK(store_close(store));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -337,6 +359,7 @@ int main(void)
         TEST(names_that_make_no_file_are_refused),
         TEST(a_session_does_what_trees_do),
         TEST(a_small_log_does_not_stop_a_long_write),
+        TEST(a_pool_is_warm_again_after_a_restart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
