@@ -19,14 +19,12 @@ enum {
     FREE_USUAL_MAX = 1024,
     FREE_AHEAD_MS = 50,   /* ... or what comes in in such a time */
     CHECKPOINT_PART = 32, /* of the ring: what a checkpoint gains, unless the ring is nearly full */
-    TICKS_IN_RING = 32,   /* rounds while the log fills the ring */
-    TICK_MIN_NS = 10000000,
-    TICK_MAX_NS = 250000000,
+    RATE_NS_MIN = 10000000, /* shorter times say nothing about how fast pages come in */
     IDLE_NS = 1000000000,
     FEW_PAGES = 32, /* not worth three syncs, until FEW_NS have passed */
     FEW_NS = 1000000000,
-    PRESSED_NS = 100000000, /* how long a batch may take while everybody waits for it */
-    PRESSED_PAGES_MIN = 8,
+    BATCH_NS = 100000000, /* how long a batch may take: others may have to wait for it */
+    BATCH_PAGES_MIN = 8,
     POLL_NS = 1000000,    /* where virtual time must be waited for */
     EMPTY_ROUNDS_MAX = 2, /* without a free frame, before there is none to be had */
 };
@@ -42,12 +40,12 @@ static void settle_free_target(struct buffer_writer *writer, uint64_t now_ns)
     uint64_t target = frames / FREE_USUAL_PART;
     target = target < FREE_USUAL_MAX ? target : FREE_USUAL_MAX;
     uint64_t elapsed_ns = now_ns - writer->last_entered_ns;
-    if (writer->last_entered_ns != 0 && elapsed_ns >= TICK_MIN_NS) {
+    if (writer->last_entered_ns != 0 && elapsed_ns >= RATE_NS_MIN) {
         uint64_t ahead =
             (entered - writer->last_entered) * (FREE_AHEAD_MS * NS_PER_MS) / elapsed_ns;
         target = ahead > target ? ahead : target;
     }
-    if (writer->last_entered_ns == 0 || elapsed_ns >= TICK_MIN_NS) {
+    if (writer->last_entered_ns == 0 || elapsed_ns >= RATE_NS_MIN) {
         writer->last_entered = entered;
         writer->last_entered_ns = now_ns;
         target = target < frames / FREE_MAX_PART ? target : frames / FREE_MAX_PART;
@@ -84,41 +82,47 @@ static bool is_worth_it(struct writer_run *run, uint64_t below_lsn, uint64_t now
            FEW_PAGES;
 }
 
+/* A slow device gets smaller batches. */
+static void settle_batch_pages(struct buffer_writer *writer, unsigned written, uint64_t took_ns)
+{
+    uint64_t pages = took_ns > 0 ? written * (uint64_t)BATCH_NS / took_ns : BATCH_PAGES_MAX;
+    uint64_t most = writer->batch_pages + writer->batch_pages / 2;
+    pages = pages < most ? pages : most; /* shorter at once, longer step by step */
+    pages = pages < BATCH_PAGES_MAX ? pages : BATCH_PAGES_MAX;
+    writer->batch_pages = pages > BATCH_PAGES_MIN ? (unsigned)pages : BATCH_PAGES_MIN;
+}
+
+/* Write a batch of the oldest pages. @return pages written, 0 also when all are latched: they come
+   with a later round */
+static unsigned write_batch(struct writer_run *run, uint64_t below_lsn, unsigned max)
+{
+    struct buffer_writer *writer = run->writer;
+    struct clock *clock = writer->cleaner.clock;
+    uint64_t began_ns = clock_now(clock);
+    unsigned written;
+    if (max > writer->batch_pages)
+        max = writer->batch_pages;
+    writer_write_oldest(run, below_lsn, max, &written);
+    if (written >= BATCH_PAGES_MIN)
+        settle_batch_pages(writer, written, clock_now(clock) - began_ns);
+    pace_written(&writer->pace, written);
+    return written;
+}
+
 /* Write the oldest pages, looking after free frames in between. @return pages written */
 static unsigned write_until(struct writer_run *run, uint64_t below_lsn, unsigned max)
 {
+    struct buffer_writer *writer = run->writer;
     unsigned total = 0;
-    while (total < max && run->writer->stopped.rc == FIRN_OK) {
-        unsigned written;
-        unsigned found = writer_write_oldest(run, below_lsn, max - total, &written);
-        total += written;
-        if (found == 0 || written == 0) /* latched ones come with a later round */
+    while (total < max && writer->stopped.rc == FIRN_OK) {
+        unsigned written = write_batch(run, below_lsn, max - total);
+        if (written == 0)
             break;
-        if (buffer_free_count(run->writer->pool) < buffer_free_low(run->writer->pool))
-            writer_make_free(run,
-                             atomic_load_explicit(&run->writer->free_target, memory_order_relaxed));
+        total += written;
+        if (buffer_free_count(writer->pool) < buffer_free_low(writer->pool))
+            writer_make_free(run, atomic_load_explicit(&writer->free_target, memory_order_relaxed));
     }
     return total;
-}
-
-/* The ring is nearly full and everybody may be waiting: a batch that does not take long, however
-   slow the device, and the log that it frees. */
-static void write_pressed(struct writer_run *run, uint64_t began_ns)
-{
-    struct buffer_writer *writer = run->writer;
-    unsigned written;
-    writer_write_oldest(run, UINT64_MAX, writer->pressed_pages, &written);
-    pace_written(&writer->pace, written);
-    uint64_t took_ns = clock_now(writer->cleaner.clock) - began_ns;
-    if (took_ns > PRESSED_NS)
-        writer->pressed_pages -= writer->pressed_pages / 4;
-    else if (took_ns < PRESSED_NS / 2)
-        writer->pressed_pages += writer->pressed_pages / 4;
-    if (writer->pressed_pages < PRESSED_PAGES_MIN)
-        writer->pressed_pages = PRESSED_PAGES_MIN;
-    if (writer->pressed_pages > BATCH_PAGES_MAX)
-        writer->pressed_pages = BATCH_PAGES_MAX;
-    writer_checkpoint(run, 1);
 }
 
 static void write_ordered(struct writer_run *run, const struct pace_order *order, uint64_t now_ns)
@@ -128,8 +132,7 @@ static void write_ordered(struct writer_run *run, const struct pace_order *order
     if (is_worth_it(run, order->below_lsn, now_ns)) {
         written = write_until(run, order->below_lsn, order->pages_max);
         if (written < order->unasked_pages)
-            written += write_until(run, UINT64_MAX, order->unasked_pages - written);
-        pace_written(&writer->pace, written);
+            write_until(run, UINT64_MAX, order->unasked_pages - written);
         writer->last_wrote_ns = now_ns;
     }
     bool all_clean = atomic_load_explicit(&writer->dirty.count, memory_order_relaxed) == 0;
@@ -138,8 +141,8 @@ static void write_ordered(struct writer_run *run, const struct pace_order *order
 }
 
 /* @param is_urged  somebody waits for room in the log
-   @return true if the next one is due at once */
-static bool do_round(struct writer_run *run, bool is_urged)
+   @return when the next one is due, from now */
+static uint64_t do_round(struct writer_run *run, bool is_urged)
 {
     struct buffer_writer *writer = run->writer;
     uint64_t now_ns = clock_now(writer->cleaner.clock);
@@ -147,13 +150,16 @@ static bool do_round(struct writer_run *run, bool is_urged)
     writer_make_free(run, atomic_load_explicit(&writer->free_target, memory_order_relaxed));
     if (writer->stopped.rc != FIRN_OK ||
         redo_reserved_lsn(writer->pool->options.redo) == UINT64_MAX) /* in recovery: no log yet */
-        return false;
+        return IDLE_NS;
     struct pace_order order = ask_pace(writer, now_ns);
-    if (order.is_pressed || is_urged)
-        write_pressed(run, now_ns);
-    else
+    if (order.is_pressed || is_urged) {
+        /* Everybody may be waiting: one batch, and the log that it frees. */
+        write_batch(run, UINT64_MAX, BATCH_PAGES_MAX);
+        writer_checkpoint(run, 1);
+    } else {
         write_ordered(run, &order, now_ns);
-    return order.is_pressed && run->error.rc == FIRN_OK;
+    }
+    return run->error.rc == FIRN_OK ? order.next_ns : IDLE_NS;
 }
 
 /* ---- Waiting ---- */
@@ -237,16 +243,6 @@ void buffer_writer_wake(struct buffer_pool *pool)
 
 /* ---- The thread ---- */
 
-static uint64_t tick_ns(const struct buffer_writer *writer)
-{
-    uint64_t rate = (uint64_t)pace_log_rate(&writer->pace);
-    if (rate == 0)
-        return IDLE_NS;
-    uint64_t ring_ns = redo_capacity_bytes(writer->pool->options.redo) / TICKS_IN_RING *
-                       (NS_PER_S / 1000) / (rate / 1000 + 1);
-    return ring_ns < TICK_MIN_NS ? TICK_MIN_NS : ring_ns > TICK_MAX_NS ? TICK_MAX_NS : ring_ns;
-}
-
 /* @return false when the thread is to end */
 static bool sleep_until_asked(struct cleaner *cleaner, uint64_t deadline_ns, bool *is_urged)
 {
@@ -287,8 +283,7 @@ static void *clean(void *context)
         firn_rc rc = writer_run_begin(&run, writer, queues);
         wait_ns = IDLE_NS;
         if (rc == FIRN_OK) {
-            bool due = do_round(&run, is_urged);
-            wait_ns = due ? 0 : tick_ns(writer);
+            wait_ns = do_round(&run, is_urged);
             rc = writer_run_end(&run);
         }
         end_round(cleaner, rc);
@@ -312,7 +307,7 @@ void cleaner_init(struct buffer_writer *writer)
     pthread_cond_init(&cleaner->done, &attributes);
     pthread_condattr_destroy(&attributes);
     pace_init(&writer->pace);
-    writer->pressed_pages = BATCH_PAGES_MAX;
+    writer->batch_pages = BATCH_PAGES_MAX;
     settle_free_target(writer, 0);
 }
 

@@ -26,6 +26,9 @@ static const double slow_s = 3.0; /* ... and to forget slowly */
 static const double idle_s = 1.0;
 static const double dirty_lowest = 0.7; /* of max_dirty_pages_pct */
 static const double tick_max_s = 1.0;   /* what was missed in a longer one is not made up for */
+static const double tick_min_s = 0.01;
+static const double busy_tick_max_s = 0.25; /* small portions often: smooth rather than furious */
+static const double ticks_in_ring = 32.0;
 
 void pace_init(struct pace *pace)
 {
@@ -41,6 +44,11 @@ static double speed_at(double age)
     if (age > pace_steep)
         speed += (age - pace_steep) * 20.0;
     return speed;
+}
+
+static double log_rate(const struct pace *pace)
+{
+    return pace->fast_bytes_s > pace->slow_bytes_s ? pace->fast_bytes_s : pace->slow_bytes_s;
 }
 
 static void measure_rate(struct pace *pace, const struct pace_input *input, double tick_s)
@@ -86,6 +94,26 @@ static void move_target(struct pace *pace, const struct pace_input *input, doubl
     pace->target_lsn = limit(pace->target_lsn, input->reserved_lsn);
 }
 
+/* What is due grows with time, but no more than a second's worth is saved up. */
+static double accrue(double due, double pages_s, double tick_s)
+{
+    due += pages_s * tick_s;
+    return due < pages_s ? due : pages_s;
+}
+
+/* The log fills a small part of the ring in between. */
+static uint64_t next_ns(const struct pace *pace, uint64_t capacity_bytes)
+{
+    double tick_s = (double)capacity_bytes / ticks_in_ring / (log_rate(pace) + 1.0);
+    if (log_rate(pace) < 1.0)
+        tick_s = idle_s;
+    else if (tick_s > busy_tick_max_s)
+        tick_s = busy_tick_max_s;
+    if (tick_s < tick_min_s)
+        tick_s = tick_min_s;
+    return (uint64_t)(tick_s * (double)NS_PER_S);
+}
+
 struct pace_order pace_step(struct pace *pace, const struct pace_input *input)
 {
     double age = (double)(input->reserved_lsn - input->clean_lsn) / (double)input->capacity_bytes;
@@ -96,31 +124,23 @@ struct pace_order pace_step(struct pace *pace, const struct pace_input *input)
     } else if (tick_s > 0.0) {
         tick_s = tick_s < tick_max_s ? tick_s : tick_max_s;
         measure_rate(pace, input, tick_s);
-        move_target(pace, input, pace_log_rate(pace) * speed_at(age), tick_s);
-        pace->unasked_pages += unasked_pages_s(pace, input) * tick_s;
-        pace->allowed_pages += input->io_capacity_max * tick_s;
+        move_target(pace, input, log_rate(pace) * speed_at(age), tick_s);
+        pace->unasked_pages = accrue(pace->unasked_pages, unasked_pages_s(pace, input), tick_s);
+        pace->allowed_pages = accrue(pace->allowed_pages, input->io_capacity_max, tick_s);
     }
     pace->last_ns = input->now_ns;
+    bool is_pressed = age >= pace_pressed;
     return (struct pace_order){
         .below_lsn = pace->target_lsn,
         .pages_max = (unsigned)pace->allowed_pages,
         .unasked_pages = (unsigned)limit((uint64_t)pace->unasked_pages, input->pages_dirty),
-        .is_pressed = age >= pace_pressed,
+        .is_pressed = is_pressed,
+        .next_ns = is_pressed ? 0 : next_ns(pace, input->capacity_bytes),
     };
-}
-
-double pace_log_rate(const struct pace *pace)
-{
-    return pace->fast_bytes_s > pace->slow_bytes_s ? pace->fast_bytes_s : pace->slow_bytes_s;
 }
 
 void pace_written(struct pace *pace, unsigned pages)
 {
-    pace->unasked_pages -= pages;
-    pace->allowed_pages -= pages;
-    /* What was not used is not saved up, but for a part of a page. */
-    if (pace->unasked_pages < 0.0 || pace->unasked_pages >= 1.0)
-        pace->unasked_pages = 0.0;
-    if (pace->allowed_pages < 0.0 || pace->allowed_pages >= 1.0)
-        pace->allowed_pages = 0.0;
+    pace->unasked_pages = pace->unasked_pages > pages ? pace->unasked_pages - pages : 0.0;
+    pace->allowed_pages = pace->allowed_pages > pages ? pace->allowed_pages - pages : 0.0;
 }

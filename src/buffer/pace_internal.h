@@ -27,6 +27,7 @@ struct pace_order {
     unsigned pages_max;     /* ... but no more than so many, unless pressed */
     unsigned unasked_pages; /* and so many in any case, the oldest ones */
     bool is_pressed;        /* the ring is nearly full: write, free log, write on */
+    uint64_t next_ns;       /* when to ask again, from now; 0: at once */
 };
 
 /** One thread's. */
@@ -43,11 +44,8 @@ struct pace {
 
 void pace_init(struct pace *pace);
 
-/** Decide what to write now. Asked every 10 to 1000 ms. */
+/** Decide what to write now. */
 struct pace_order pace_step(struct pace *pace, const struct pace_input *input);
-
-/** @return how fast the log grows, in bytes a second. */
-double pace_log_rate(const struct pace *pace);
 
 /** So many pages were written since pace_step. */
 void pace_written(struct pace *pace, unsigned pages);

@@ -141,7 +141,7 @@ struct buffer_writer {
     uint64_t runs;               /* numbers them */
     struct writer_error stopped; /* a sync failed: nothing is written any more */
     struct pace pace;
-    unsigned pressed_pages;   /* in a batch that everybody waits for */
+    unsigned batch_pages;     /* as many as do not take long */
     uint32_t last_entered;    /* pages that had come into the pool by the last round ... */
     uint64_t last_entered_ns; /* ... and when that was */
     uint64_t last_wrote_ns;   /* when the log last had pages written */
