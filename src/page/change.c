@@ -325,7 +325,6 @@ static const struct {
     [CHANGE_FREE] = {"free", apply_free, false},
     [CHANGE_SPACE_CREATE] = {"space-create", NULL, false},
     [CHANGE_SPACE_DROP] = {"space-drop", NULL, false},
-    [CHANGE_SPACE_TRUNCATE] = {"space-truncate", NULL, false},
 };
 
 firn_rc change_apply(uint8_t *page, uint32_t page_size_bytes, const struct change *change)
