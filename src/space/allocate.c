@@ -36,26 +36,30 @@ static firn_rc begin(struct allocation *allocation, uint32_t space)
 
 /* ---- Allocating ---- */
 
+/** @return how many pages the file must have for the allocation to find any */
+static uint64_t pages_needed(const struct allocation *allocation)
+{
+    const struct space_head *head = &allocation->head;
+    bool single = extent_is_shared_for(allocation);
+    if (single && head->pages < SPACE_EXTENT_PAGES)
+        return head->pages + UINT64_C(1);
+    bool first_of_map = head->extents % map_extents(allocation->set->options.page_size_bytes) == 0;
+    return ((uint64_t)head->extents + 1 + (first_of_map && !single)) * SPACE_EXTENT_PAGES;
+}
+
 /** Grow the file, under page 0's latch: nobody has seen to it ahead of demand. */
 static firn_rc grow_now(struct allocation *allocation)
 {
-    struct space_head *head = &allocation->head;
     struct space *space = allocation->space;
-    bool single = allocation->hint->singles + allocation->count <= SPACE_SINGLE_PAGES;
-    /* Room for the next extent, and the one before it when that is a map's first. */
-    uint64_t needed = single && head->pages < SPACE_EXTENT_PAGES
-                          ? head->pages + UINT64_C(1)
-                          : ((uint64_t)head->extents + 2) * SPACE_EXTENT_PAGES;
+    uint64_t needed = pages_needed(allocation);
     if (needed > SPACE_PAGES_MAX)
         return grow_raise_largest(space);
-    uint32_t target = grow_target(allocation->set, head->pages, (uint32_t)needed);
-    firn_rc rc = grow_file(allocation->set, space, target);
-    if (rc == FIRN_E_NOSPACE && target > needed) {
-        target = grow_target(allocation->set, 0, (uint32_t)needed);
-        rc = grow_file(allocation->set, space, target);
-    }
+    firn_rc rc = grow_file(allocation->set, space,
+                           grow_target(allocation->set, allocation->head.pages, (uint32_t)needed));
+    if (rc == FIRN_E_NOSPACE)
+        rc = grow_file(allocation->set, space, (uint32_t)needed);
     FIRN_TRY(rc);
-    head_grow(head, atomic_load_explicit(&space->claimed_pages, memory_order_relaxed));
+    head_grow(&allocation->head, atomic_load_explicit(&space->claimed_pages, memory_order_relaxed));
     return FIRN_OK;
 }
 
@@ -101,7 +105,7 @@ static void take_extent(struct allocation *allocation, uint32_t extent,
         allocation->head.extents = extent + 1;
     else
         allocation->head.free_extents--;
-    if (allocation->hint->singles + allocation->count <= SPACE_SINGLE_PAGES)
+    if (extent_is_shared_for(allocation))
         allocation->head.shared_free += SPACE_EXTENT_PAGES;
     else
         descriptor->owner = allocation->owner;

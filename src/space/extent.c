@@ -315,6 +315,11 @@ static firn_rc learn_owner(struct allocation *allocation, uint32_t near_extent)
     return rc == FIRN_E_NOT_FOUND ? FIRN_OK : rc;
 }
 
+bool extent_is_shared_for(const struct allocation *allocation)
+{
+    return allocation->hint->singles + allocation->count <= SPACE_SINGLE_PAGES;
+}
+
 firn_rc extent_pick(struct allocation *allocation, struct pick *pick)
 {
     struct owner_hint *hint = allocation->hint;
@@ -323,7 +328,7 @@ firn_rc extent_pick(struct allocation *allocation, struct pick *pick)
         near_extent = hint->extent < allocation->head.extents ? hint->extent : 0;
     RETURN_UNLESS_NOT_FOUND(try_extent(allocation, near_extent, WANT_OWN_ANY, pick));
     FIRN_TRY(learn_owner(allocation, near_extent));
-    if (hint->singles + allocation->count <= SPACE_SINGLE_PAGES)
+    if (extent_is_shared_for(allocation))
         return pick_single(allocation, near_extent, pick);
     return pick_whole(allocation, near_extent, pick);
 }

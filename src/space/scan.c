@@ -73,7 +73,8 @@ firn_rc scan_identify(struct space_set *set, struct io_file *file, const char *n
         return rc_raise(FIRN_E_NOMEM, "no memory for the first page of %s", path);
     firn_rc rc;
     FIRN_TRY_GOTO(io_read(file, page, PAGE_SIZE_MIN, 0), fail);
-    FIRN_TRY_GOTO(judge_state(identity_get(page, identity, &version), path, version), fail);
+    enum identity_state state = identity_get(page, identity, &version);
+    FIRN_TRY_GOTO(judge_state(state, path, version), fail);
     FIRN_TRY_GOTO(judge_place(set, path, name, identity), fail);
     if (size_bytes < page_size) {
         rc = rc_raise(FIRN_E_CORRUPT, "%s was cut off: it ends within its first page; restore it",

@@ -250,6 +250,10 @@ struct pick {
     bool first_of_map;    /* the map page must be made first: it is in the extent before */
 };
 
+/** Is the page to be one in a shared extent? A longer run than the index may yet take there is not.
+ */
+bool extent_is_shared_for(const struct allocation *allocation);
+
 /** Find an extent with a free page. FIRN_E_NOT_FOUND, without an error text: the file must grow. */
 firn_rc extent_pick(struct allocation *allocation, struct pick *pick);
 

@@ -4,6 +4,7 @@
 #ifndef FIRN_TESTS_SPACE_SPACE_FIXTURE_H
 #define FIRN_TESTS_SPACE_SPACE_FIXTURE_H
 
+#include "base/check.h"
 #include "io/sim_support.h"
 #include "space/space.h"
 
@@ -64,6 +65,79 @@ static inline firn_rc world_open_pool(struct world *world)
     return buffer_open(&options, &world->pool);
 }
 
+/** Repeat one change as recovery does. */
+static inline firn_rc world_redo_change(struct world *world, const struct change *change,
+                                        uint64_t end_lsn)
+{
+    struct buffer_frame *frame;
+    if (change->op > CHANGE_PAGE_LAST)
+        return space_redo(world->set, change, end_lsn);
+    if (space_has(world->set, change->page_id) != FIRN_OK)
+        return FIRN_OK;
+    FIRN_TRY(space_reach(world->set, change->page_id));
+    if (change_begins_page(change->op))
+        FIRN_TRY(buffer_fix_new(world->pool, change->page_id, &frame));
+    else
+        FIRN_TRY(
+            buffer_fix(world->pool, change->page_id, BUFFER_EXCLUSIVE, BUFFER_HINT_NORMAL, &frame));
+    uint8_t *page = buffer_page(world->pool, frame);
+    firn_rc rc = FIRN_OK;
+    if (change_begins_page(change->op) || page_lsn(page) < end_lsn) {
+        buffer_mark_dirty(world->pool, frame, redo_checkpoint_lsn(world->redo));
+        rc = change_apply(page, world->page_size, change);
+        page_set_lsn(page, end_lsn);
+    }
+    buffer_unfix(world->pool, frame, BUFFER_EXCLUSIVE);
+    return rc;
+}
+
+/** Recovery at its simplest: all changes in order, in the calling thread. */
+static inline firn_rc world_recover(struct world *world)
+{
+    struct redo_reader *reader;
+    struct span body;
+    struct change change;
+    uint64_t lsn;
+    uint64_t end_lsn = redo_checkpoint_lsn(world->redo);
+    unsigned repaired;
+    FIRN_TRY(buffer_doublewrite_repair(world->pool, &repaired));
+    FIRN_TRY(redo_reader_open(world->redo, end_lsn, &reader));
+    firn_rc rc;
+    while ((rc = redo_reader_next(reader, &body, &lsn, &end_lsn)) == FIRN_OK)
+        while (rc == FIRN_OK && change_next(&body, &change) == FIRN_OK)
+            FIRN_TRY_GOTO(world_redo_change(world, &change, end_lsn), out);
+    if (rc == FIRN_E_NOT_FOUND)
+        rc = redo_recovered(world->redo, end_lsn);
+    if (rc == FIRN_OK)
+        rc = space_recovered(world->set);
+out:
+    redo_reader_close(reader);
+    return rc;
+}
+
+/**
+ * Open an environment as it is on a disk, and recover.
+ *
+ * @return FIRN_OK; a failure, with the world to be abandoned all the same
+ */
+static inline firn_rc world_open(struct world *world, struct sim_disk *disk, uint32_t page_size,
+                                 uint64_t seed)
+{
+    memset(world, 0, sizeof *world);
+    world->disk = disk;
+    world->system = disk_open(disk, seed);
+    world->page_size = page_size;
+    struct space_options options = world_space_options(world);
+    world->redo_options = world_redo_options(world);
+    FIRN_TRY(redo_open(&world->redo_options, &world->redo));
+    FIRN_TRY(space_set_open(&options, &world->set));
+    FIRN_TRY(space_scan(world->set, true));
+    FIRN_TRY(world_open_pool(world));
+    space_set_attach(world->set, world->pool, world->redo);
+    mtr_init(&world->mtr, world->pool, world->redo);
+    return world_recover(world);
+}
+
 /** Make an environment with a system tablespace on an empty disk. */
 static inline void world_make(struct world *world, struct sim_disk *disk, uint32_t page_size)
 {
@@ -88,11 +162,13 @@ static inline void world_make(struct world *world, struct sim_disk *disk, uint32
 /** Close everything but the disk, without flushing. */
 static inline void world_abandon(struct world *world)
 {
-    mtr_free(&world->mtr);
+    if (world->mtr.pool != NULL)
+        mtr_free(&world->mtr);
     buffer_close(world->pool);
     redo_close(world->redo);
     space_set_close(world->set);
     io_system_close(world->system);
+    memset(world, 0, sizeof *world);
 }
 
 /** Write everything, take a checkpoint, close. */
