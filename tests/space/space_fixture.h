@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "io/sim_support.h"
+#include "recovery/recovery.h"
 #include "space/space.h"
 
 #define WORLD_ENVIRONMENT "environment one"
@@ -65,54 +66,13 @@ static inline firn_rc world_open_pool(struct world *world)
     return buffer_open(&options, &world->pool);
 }
 
-/** Repeat one change as recovery does. */
-static inline firn_rc world_redo_change(struct world *world, const struct change *change,
-                                        uint64_t end_lsn)
-{
-    struct buffer_frame *frame;
-    if (change->op > CHANGE_PAGE_LAST)
-        return space_redo(world->set, change, end_lsn);
-    if (space_has(world->set, change->page_id) != FIRN_OK)
-        return FIRN_OK;
-    FIRN_TRY(space_reach(world->set, change->page_id));
-    if (change_begins_page(change->op))
-        FIRN_TRY(buffer_fix_new(world->pool, change->page_id, &frame));
-    else
-        FIRN_TRY(
-            buffer_fix(world->pool, change->page_id, BUFFER_EXCLUSIVE, BUFFER_HINT_NORMAL, &frame));
-    uint8_t *page = buffer_page(world->pool, frame);
-    firn_rc rc = FIRN_OK;
-    if (change_begins_page(change->op) || page_lsn(page) < end_lsn) {
-        buffer_mark_dirty(world->pool, frame, redo_checkpoint_lsn(world->redo));
-        rc = change_apply(page, world->page_size, change);
-        page_set_lsn(page, end_lsn);
-    }
-    buffer_unfix(world->pool, frame, BUFFER_EXCLUSIVE);
-    return rc;
-}
-
-/** Recovery at its simplest: all changes in order, in the calling thread. */
 static inline firn_rc world_recover(struct world *world)
 {
-    struct redo_reader *reader;
-    struct span body;
-    struct change change;
-    uint64_t lsn;
-    uint64_t end_lsn = redo_checkpoint_lsn(world->redo);
-    unsigned repaired;
-    FIRN_TRY(buffer_doublewrite_repair(world->pool, &repaired));
-    FIRN_TRY(redo_reader_open(world->redo, end_lsn, &reader));
-    firn_rc rc;
-    while ((rc = redo_reader_next(reader, &body, &lsn, &end_lsn)) == FIRN_OK)
-        while (rc == FIRN_OK && change_next(&body, &change) == FIRN_OK)
-            FIRN_TRY_GOTO(world_redo_change(world, &change, end_lsn), out);
-    if (rc == FIRN_E_NOT_FOUND)
-        rc = redo_recovered(world->redo, end_lsn);
-    if (rc == FIRN_OK)
-        rc = space_recovered(world->set);
-out:
-    redo_reader_close(reader);
-    return rc;
+    struct recovery_result result;
+    struct recovery_options options = {
+        .redo = world->redo, .pool = world->pool, .spaces = world->set, .threads = 1};
+    FIRN_TRY(recovery_run(&options, &result));
+    return space_recovered(world->set);
 }
 
 /**
