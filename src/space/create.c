@@ -7,7 +7,7 @@
  */
 #include "space/space_internal.h"
 
-#include "base/check.h"
+#include "base/inject.h"
 #include "base/memory.h"
 
 #include <stdio.h>
@@ -98,6 +98,8 @@ static firn_rc commit_held(struct space_set *set, struct mtr *mtr, struct redo_h
         rc = redo_flush(set->redo, *end_lsn, REDO_FLUSH_SYNC);
     if (rc != FIRN_OK)
         redo_release(set->redo, hold);
+    else
+        INJECT("space-record-durable");
     return rc;
 }
 
