@@ -18,7 +18,7 @@ enum {
     BLOB_AT_RUN = 60,                     /* u32, so many pages behind this one follow in order */
     BLOB_AT_DATA = 64,
 
-    BLOB_STEP_PAGES = 16, /* of a chain, written or freed in one mini-transaction */
+    BLOB_STEP_PAGES = 16, /* of a chain, written in one mini-transaction; read ahead at once */
 };
 
 _Static_assert(BLOB_AT_STAMP == BLOB_AT_INDEX_ID + 8, "blob page");
@@ -62,13 +62,17 @@ firn_rc btree_chain_read_seen(struct btree *tree, const struct btree_reference *
                               struct btree_bytes *value, struct btree_chain_failure *failure);
 
 /**
- * Write a large value; from the first page on the claim's entry names the chain.
+ * Write a large value into a chain, which is in limbo from its first page on.
  *
+ * @param which      the claim's entry that names the chain
+ * @param tail       PAGE_NONE to begin a chain; else the last page of one that is named already,
+ *                   which goes on with this value's pages. Set to the last page, on success
  * @param reference  set on success
  * @return FIRN_OK; failures: the claim's entry names what was written until then
  */
 firn_rc btree_chain_write(struct btree_session *session, struct btree *tree, struct span value,
-                          struct btree_claim *claim, struct btree_reference *reference);
+                          struct btree_claim *claim, unsigned which, uint32_t *tail,
+                          struct btree_reference *reference);
 
 /* ---- Limbo ---- */
 
@@ -76,7 +80,7 @@ enum btree_limbo_kind {
     BTREE_LIMBO_NONE = 0,    /* a free entry */
     BTREE_LIMBO_CLAIMED = 1, /* taken, names nothing yet */
     BTREE_LIMBO_CHAIN = 2,   /* page_count pages of a chain */
-    BTREE_LIMBO_LEVEL = 3,   /* nodes, linked to the right, with the large values they refer to */
+    BTREE_LIMBO_LEVEL = 3,   /* nodes, linked to the right; not the chains that they refer to */
 };
 
 enum {

@@ -165,6 +165,10 @@ firn_rc btree_lock_leaf(struct btree *tree, struct mtr *mtr, struct span key,
 firn_rc btree_fresh_page(struct btree_session *session, uint32_t space, uint64_t owner,
                          uint32_t near, struct mtr_page **page);
 
+/** Allocate adjacent pages and fix them, as many as are free together up to wanted. All or none. */
+firn_rc btree_fresh_run(struct btree_session *session, uint32_t space, uint64_t owner,
+                        uint32_t near, uint32_t wanted, struct mtr_page **pages, uint32_t *got);
+
 /** Give a fresh page back that has not been changed yet. */
 void btree_return_page(struct btree_session *session, uint64_t owner, struct mtr_page *page);
 

@@ -134,10 +134,11 @@ struct chain_writer {
     struct btree_session *session;
     struct btree *tree;
     struct btree_claim *claim;
+    unsigned which;
     struct span value;
     struct btree_reference reference;
     uint32_t written; /* pages */
-    uint32_t tail;    /* the last of them, PAGE_NONE before the first */
+    uint32_t tail;    /* the page that the next one is linked to, or PAGE_NONE */
 };
 
 /* Initialise a fresh page of the chain and fill it. */
@@ -165,32 +166,6 @@ static void fill_page(struct chain_writer *writer, struct mtr_page *page, uint32
     writer->tail = page_no;
 }
 
-/* Allocate a run of pages and fix them; all or none. */
-static firn_rc get_run(struct chain_writer *writer, uint32_t wanted, struct mtr_page **pages,
-                       uint32_t *got)
-{
-    struct btree_session *session = writer->session;
-    struct mtr *mtr = &session->mtr;
-    uint32_t space = writer->tree->space;
-    uint64_t owner = writer->tree->index_id;
-    uint32_t near = writer->tail != PAGE_NONE ? writer->tail : writer->tree->root_page;
-    uint32_t first;
-    uint32_t count;
-    FIRN_TRY(
-        space_allocate_run(session->base.spaces, mtr, space, owner, near, wanted, &first, &count));
-    for (uint32_t i = 0; i < count; i++) {
-        firn_rc rc = mtr_fix_new(mtr, page_id_of(space, first + i), &pages[i]);
-        if (rc == FIRN_OK)
-            continue;
-        while (i > 0)
-            mtr_drop(mtr, pages[--i]);
-        space_unallocate(session->base.spaces, mtr, space, owner, first, count);
-        return rc;
-    }
-    *got = count;
-    return FIRN_OK;
-}
-
 /* Latch what refers to the pages to come: the page before them, or the register. */
 static firn_rc lock_referrer(struct chain_writer *writer, struct mtr_page **tail)
 {
@@ -214,7 +189,7 @@ static void refer_to(struct chain_writer *writer, struct mtr_page *tail, uint32_
         .index_id = writer->tree->index_id,
         .stamp = writer->reference.stamp,
     };
-    btree_claim_set(writer->session, writer->claim, 0, &entry);
+    btree_claim_set(writer->session, writer->claim, writer->which, &entry);
 }
 
 /* Write the next pages of a chain in one mini-transaction. */
@@ -230,12 +205,14 @@ static firn_rc write_step(struct chain_writer *writer)
     FIRN_TRY(mtr_begin(&session->mtr, wanted * (2 * mtr_cost(session->page_size_bytes)) +
                                           2 * SPACE_LOG_MAX_BYTES + btree_claim_cost()));
     firn_rc rc = lock_referrer(writer, &tail);
+    uint32_t near = writer->tail != PAGE_NONE ? writer->tail : writer->tree->root_page;
     if (rc == FIRN_OK)
-        rc = get_run(writer, wanted, pages, &got);
+        rc = btree_fresh_run(session, writer->tree->space, writer->tree->index_id, near, wanted,
+                             pages, &got);
     if (rc != FIRN_OK)
         return btree_give_up(&session->mtr, rc);
     uint32_t first = page_id_number(pages[0]->page_id);
-    if (writer->tail == PAGE_NONE) {
+    if (writer->written == 0) {
         /* Read after the allocation: who had these pages before has a stamp below it. */
         writer->reference.first_page = first;
         writer->reference.stamp = redo_reserved_lsn(session->base.redo);
@@ -247,7 +224,8 @@ static firn_rc write_step(struct chain_writer *writer)
 }
 
 firn_rc btree_chain_write(struct btree_session *session, struct btree *tree, struct span value,
-                          struct btree_claim *claim, struct btree_reference *reference)
+                          struct btree_claim *claim, unsigned which, uint32_t *tail,
+                          struct btree_reference *reference)
 {
     size_t capacity = blob_capacity(tree->page_size_bytes);
     if (value.size_bytes > UINT32_MAX)
@@ -257,14 +235,16 @@ firn_rc btree_chain_write(struct btree_session *session, struct btree *tree, str
         .session = session,
         .tree = tree,
         .claim = claim,
+        .which = which,
         .value = value,
         .reference = {.page_count = (uint32_t)((value.size_bytes + capacity - 1) / capacity),
                       .size_bytes = value.size_bytes},
-        .tail = PAGE_NONE,
+        .tail = *tail,
     };
     ENSURE(value.size_bytes > 0);
     while (writer.written < writer.reference.page_count)
         FIRN_TRY(write_step(&writer));
+    *tail = writer.tail;
     *reference = writer.reference;
     return FIRN_OK;
 }

@@ -230,9 +230,11 @@ static firn_rc visit_leaf(struct btree_session *session, struct btree *tree,
 static firn_rc write_chain(struct btree_session *session, struct btree *tree,
                            struct btree_write *write)
 {
+    uint32_t tail = PAGE_NONE;
     if (write->claim.frame == NULL)
         FIRN_TRY(btree_claim(session, tree->space, 1, &write->claim));
-    FIRN_TRY(btree_chain_write(session, tree, write->value, &write->claim, &write->chain));
+    FIRN_TRY(
+        btree_chain_write(session, tree, write->value, &write->claim, 0, &tail, &write->chain));
     btree_reference_put(write->chain_cell, &write->chain);
     write->cell_value = span_of(write->chain_cell, sizeof write->chain_cell);
     write->cell_flags = SLOTTED_EXTERNAL;

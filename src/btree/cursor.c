@@ -83,8 +83,7 @@ static firn_rc load(struct btree_cursor *cursor, enum btree_way way, struct span
     cursor->slot = -1;
     for (unsigned attempt = 0;; attempt++) {
         struct btree_node leaf;
-        /* Acquire: pairs with the build's release; pages of a build that began later are not taken
-         * for the tree's. */
+        /* Acquire: before anything of the tree is read. */
         cursor->builds = atomic_load_explicit(&tree->builds, memory_order_acquire);
         firn_rc rc = btree_descend(tree, &target, btree_wants_latches(tree, attempt), &leaf);
         if (rc == BTREE_AGAIN)
@@ -126,8 +125,7 @@ static bool load_linked(struct btree_cursor *cursor, uint32_t page_no, bool forw
     uint64_t page_id = page_id_of(tree->space, page_no);
     struct buffer_frame *pinned = NULL;
     struct buffer_view view;
-    if (page_no == PAGE_NONE ||
-        cursor->builds != atomic_load_explicit(&tree->builds, memory_order_acquire))
+    if (page_no == PAGE_NONE)
         return false;
     if (!buffer_view_open(pool, page_id, NULL, &view)) {
         /* Whatever is wrong with it, the way from the root will tell if it matters. */
@@ -141,7 +139,9 @@ static bool load_linked(struct btree_cursor *cursor, uint32_t page_no, bool forw
     bool good = is_beside(cursor, view.page, forward, fence);
     if (good) {
         copy_leaf(cursor, view.page);
-        good = buffer_view_valid(pool, &view);
+        /* Relaxed: who saw a build's page sees that it has begun, for that came before. */
+        good = buffer_view_valid(pool, &view) &&
+               cursor->builds == atomic_load_explicit(&tree->builds, memory_order_relaxed);
     }
     buffer_view_close(pool, &view);
     if (pinned != NULL)

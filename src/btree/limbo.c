@@ -208,22 +208,7 @@ static firn_rc free_page(struct freeing *freeing, struct mtr_page *page)
                       freeing->entry.index_id);
 }
 
-/* Free a chain's first page; what is left of it goes on behind that. */
-static firn_rc free_chain_page(struct freeing *freeing, uint32_t *first, uint32_t *count)
-{
-    struct mtr_page *page;
-    FIRN_TRY(lock_page(freeing, *first, PAGE_TYPE_BLOB, &page));
-    FIRN_TRY(btree_claim_lock(freeing->session, freeing->claim));
-    uint32_t next = get_u32(page->bytes + BLOB_AT_NEXT);
-    FIRN_TRY(free_page(freeing, page));
-    *first = next;
-    if (*count != BTREE_LIMBO_TO_END)
-        (*count)--;
-    if (next == PAGE_NONE)
-        *count = 0;
-    return FIRN_OK;
-}
-
+/* Note what is left, in the mini-transaction that frees the rest. */
 static void note_entry(struct freeing *freeing)
 {
     if (freeing->entry.first_page == PAGE_NONE || freeing->entry.page_count == 0)
@@ -234,42 +219,22 @@ static void note_entry(struct freeing *freeing)
 static firn_rc step_of_chain(struct freeing *freeing)
 {
     struct btree_limbo_entry *entry = &freeing->entry;
-    FIRN_TRY(free_chain_page(freeing, &entry->first_page, &entry->page_count));
+    struct mtr_page *page;
+    FIRN_TRY(lock_page(freeing, entry->first_page, PAGE_TYPE_BLOB, &page));
+    FIRN_TRY(btree_claim_lock(freeing->session, freeing->claim));
+    uint32_t next = get_u32(page->bytes + BLOB_AT_NEXT);
+    FIRN_TRY(free_page(freeing, page));
+    entry->first_page = next;
+    if (entry->page_count != BTREE_LIMBO_TO_END)
+        entry->page_count--;
     note_entry(freeing);
     return FIRN_OK;
 }
 
-/* Find a node's last cell that refers to a large value. */
-static bool find_external(const struct freeing *freeing, const uint8_t *node, unsigned *slot,
-                          struct slotted_cell *cell)
-{
-    for (*slot = slotted_count(node); (*slot)-- > 0;)
-        if (slotted_cell(node, freeing->session->page_size_bytes, *slot, cell) &&
-            cell->flags & SLOTTED_EXTERNAL)
-            return true;
-    return false;
-}
-
-/* Free a page of a large value that a node of the level refers to; else the node. */
 static firn_rc step_of_level(struct freeing *freeing)
 {
     struct mtr_page *node;
-    struct slotted_cell cell;
-    unsigned slot;
     FIRN_TRY(lock_page(freeing, freeing->entry.first_page, PAGE_TYPE_INDEX, &node));
-    if (find_external(freeing, node->bytes, &slot, &cell)) {
-        struct btree_reference left;
-        uint8_t bytes[BTREE_REFERENCE_BYTES];
-        btree_reference_get(cell.value, &left);
-        FIRN_TRY(free_chain_page(freeing, &left.first_page, &left.page_count));
-        btree_reference_put(bytes, &left);
-        if (left.page_count == 0)
-            mtr_delete(freeing_mtr(freeing), node, slot);
-        else
-            mtr_update(freeing_mtr(freeing), node, slot, span_of(bytes, sizeof bytes),
-                       SLOTTED_EXTERNAL);
-        return FIRN_OK;
-    }
     FIRN_TRY(btree_claim_lock(freeing->session, freeing->claim));
     uint32_t next = slotted_next(node->bytes);
     FIRN_TRY(free_page(freeing, node));

@@ -42,10 +42,41 @@ static size_t capacity(uint32_t page_size_bytes)
     return page_size_bytes - SLOTTED_SLOTS_AT;
 }
 
-/* A node is worth merging when less than a third of it is used. */
-static bool is_underfull(unsigned count, size_t free_bytes, uint32_t page_size_bytes)
+/* What matters of a node. */
+struct sketch {
+    unsigned level;
+    unsigned count;
+    size_t used_bytes; /* by cells; fences, which may take a third of a page, do not count */
+    uint32_t prev;
+    uint32_t next;
+};
+
+static struct sketch sketch_of(const uint8_t *page, uint32_t page_size_bytes)
 {
-    return count == 0 || free_bytes > capacity(page_size_bytes) / 3 * 2;
+    struct slotted_bounds bounds;
+    slotted_bounds(page, page_size_bytes, &bounds);
+    size_t unused = slotted_free_bytes(page, page_size_bytes) + bounds.lower.size_bytes +
+                    bounds.upper.size_bytes;
+    size_t all = capacity(page_size_bytes);
+    return (struct sketch){
+        .level = bounds.level,
+        .count = slotted_count(page),
+        .used_bytes = unused < all ? all - unused : 0,
+        .prev = bounds.prev,
+        .next = bounds.next,
+    };
+}
+
+/* A leaf without rows and an inner node with one child are of no use. */
+static bool is_useless(const struct sketch *node)
+{
+    return node->count <= (node->level > 0);
+}
+
+/* A node is worth merging when less than a third of it is used. */
+static bool is_underfull(const struct sketch *node, uint32_t page_size_bytes)
+{
+    return is_useless(node) || node->used_bytes < capacity(page_size_bytes) / 3;
 }
 
 bool btree_wants_merge(const uint8_t *leaf, uint32_t page_size_bytes, size_t free_before_bytes)
@@ -54,31 +85,14 @@ bool btree_wants_merge(const uint8_t *leaf, uint32_t page_size_bytes, size_t fre
      * sixteenth is free. */
     size_t grain = page_size_bytes / 16;
     size_t free_bytes = slotted_free_bytes(leaf, page_size_bytes);
-    unsigned count = slotted_count(leaf);
-    if (free_bytes <= free_before_bytes || !is_underfull(count, free_bytes, page_size_bytes))
+    if (free_bytes <= free_before_bytes)
         return false;
-    return count == 0 || free_bytes / grain != free_before_bytes / grain;
+    struct sketch sketch = sketch_of(leaf, page_size_bytes);
+    return is_useless(&sketch) || (free_bytes / grain != free_before_bytes / grain &&
+                                   is_underfull(&sketch, page_size_bytes));
 }
 
 /* ---- Finding something to do: by views, so it may turn out to be wrong ---- */
-
-/* What matters of a node. */
-struct sketch {
-    unsigned count;
-    size_t free_bytes;
-    uint32_t prev;
-    uint32_t next;
-};
-
-static struct sketch sketch_of(const uint8_t *page, uint32_t page_size_bytes)
-{
-    return (struct sketch){
-        .count = slotted_count(page),
-        .free_bytes = slotted_free_bytes(page, page_size_bytes),
-        .prev = slotted_prev(page),
-        .next = slotted_next(page),
-    };
-}
 
 /* Sketch a pinned page under a latch that is waited for: nothing is held meanwhile. */
 static struct sketch sketch_latched(struct merge *merge, struct buffer_frame *frame)
@@ -127,14 +141,13 @@ static void unpin(struct merge *merge, struct buffer_frame **pin)
     *pin = NULL;
 }
 
-/* Both into one page, and not so full that the next insert splits it again; an empty node always
- * goes. */
+/* Both into one page, and not so full that the next insert splits it again; a useless node always
+ * goes if it can. */
 static bool look_mergeable(const struct merge *merge, const struct sketch *left,
                            const struct sketch *right)
 {
-    size_t most = capacity(merge->tree->page_size_bytes);
-    return left->count == 0 || right->count == 0 ||
-           most - left->free_bytes + most - right->free_bytes <= most / 5 * 4;
+    return is_useless(left) || is_useless(right) ||
+           left->used_bytes + right->used_bytes <= capacity(merge->tree->page_size_bytes) / 5 * 4;
 }
 
 /* See whether a node can be merged with its sibling on one side, and pin what that needs. */
@@ -171,7 +184,7 @@ static firn_rc find_at_level(struct merge *merge, unsigned level, bool *found)
     const struct btree_path_node *parent = &path->nodes[level + 1];
     struct sketch node;
     FIRN_TRY(sketch_node(merge, level, &node));
-    if (!is_underfull(node.count, node.free_bytes, merge->tree->page_size_bytes))
+    if (!is_underfull(&node, merge->tree->page_size_bytes))
         return FIRN_OK;
     if (parent->slot + 1 < slotted_count(parent->page) && !(merge->refused[level] & REFUSED_RIGHT))
         FIRN_TRY(try_pair(merge, level, &node, true, found));

@@ -23,6 +23,27 @@ firn_rc btree_fresh_page(struct btree_session *session, uint32_t space, uint64_t
     return rc;
 }
 
+firn_rc btree_fresh_run(struct btree_session *session, uint32_t space, uint64_t owner,
+                        uint32_t near, uint32_t wanted, struct mtr_page **pages, uint32_t *got)
+{
+    struct mtr *mtr = &session->mtr;
+    uint32_t first;
+    uint32_t count;
+    FIRN_TRY(
+        space_allocate_run(session->base.spaces, mtr, space, owner, near, wanted, &first, &count));
+    for (uint32_t i = 0; i < count; i++) {
+        firn_rc rc = mtr_fix_new(mtr, page_id_of(space, first + i), &pages[i]);
+        if (rc == FIRN_OK)
+            continue;
+        while (i > 0)
+            mtr_drop(mtr, pages[--i]);
+        space_unallocate(session->base.spaces, mtr, space, owner, first, count);
+        return rc;
+    }
+    *got = count;
+    return FIRN_OK;
+}
+
 void btree_return_page(struct btree_session *session, uint64_t owner, struct mtr_page *page)
 {
     uint64_t page_id = page->page_id;

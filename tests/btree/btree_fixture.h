@@ -5,6 +5,7 @@
 #ifndef FIRN_TESTS_BTREE_BTREE_FIXTURE_H
 #define FIRN_TESTS_BTREE_BTREE_FIXTURE_H
 
+#include "base/check.h"
 #include "base/rng.h"
 #include "btree/btree.h"
 
@@ -137,6 +138,21 @@ static inline void world_drop(struct world *world)
     io_system_close(world->system);
     sim_disk_destroy(world->disk);
     *world = (struct world){.disk = NULL};
+}
+
+static inline firn_rc world_count_page(uint32_t page_no, uint64_t owner, void *context)
+{
+    (void)page_no;
+    *(unsigned *)context += owner == WORLD_INDEX;
+    return FIRN_OK;
+}
+
+/** @return how many pages of the tablespace are allocated to the tree. */
+static inline unsigned world_tree_pages(struct world *world)
+{
+    unsigned pages = 0;
+    ASSERT_OK(space_each_page(world->base.spaces, world->space, world_count_page, &pages));
+    return pages;
 }
 
 /* ---- Keys and values that follow from a number ---- */

@@ -60,6 +60,7 @@ static void deleting_everything_leaves_one_page(void **state)
     for (uint64_t i = 0; i < 20000; i++)
         assert_int_equal(btree_get(world.session, world.tree, world_key(key, i), &found),
                          FIRN_E_NOT_FOUND);
+    assert_int_equal(world_tree_pages(&world), 1);
 }
 
 static void a_cursor_goes_both_ways(void **state)
@@ -103,6 +104,7 @@ static void large_values_come_back(void **state)
     }
     for (uint64_t i = 0; i < 20; i++)
         ASSERT_OK(btree_delete(world.session, world.tree, world_key(key, i), NULL));
+    assert_int_equal(world_tree_pages(&world), 1);
     free(value);
 }
 

@@ -212,6 +212,7 @@ static void delete_all(struct trial *trial)
                                model_key(&trial->model, at), NULL));
         model_delete(&trial->model, at);
     }
+    assert_int_equal(world_tree_pages(&trial->world), 1);
 }
 
 static void run_trial(uint32_t page_size_bytes, unsigned pool_pages, enum key_kind kind,

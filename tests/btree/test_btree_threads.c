@@ -221,6 +221,7 @@ static void run_threads(uint32_t page_size_bytes, unsigned pool_pages, unsigned 
     btree_counters(shared.world.tree, &counters);
     print_message("# splits %lu merges %lu restarts %lu latched %lu\n", counters.splits,
                   counters.merges, counters.restarts, counters.latched_reads);
+    assert_int_equal(world_tree_pages(&shared.world), 1);
     for (unsigned i = 0; i < THREADS; i++)
         worker_end(&workers[i]);
     pthread_barrier_destroy(&shared.barrier);
