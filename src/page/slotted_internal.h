@@ -110,6 +110,11 @@ static inline size_t span_shared(struct span left, struct span right)
 {
     size_t limit = left.size_bytes < right.size_bytes ? left.size_bytes : right.size_bytes;
     size_t shared = 0;
+    for (; shared + 8 <= limit; shared += 8) {
+        uint64_t difference = get_u64(left.bytes + shared) ^ get_u64(right.bytes + shared);
+        if (difference != 0)
+            return shared + (size_t)__builtin_ctzll(difference) / 8;
+    }
     while (shared < limit && left.bytes[shared] == right.bytes[shared])
         shared++;
     return shared;
@@ -163,8 +168,12 @@ size_t cell_put(uint8_t *to, struct span suffix, struct span value, unsigned fla
 /** Write a slot, its head taken behind the page's skip. */
 void slot_put(uint8_t *page, unsigned slot, uint32_t cell_at, struct span suffix);
 
-/** Let the heads of a page be good for one more suffix, or for a run of them that have `shared`
- * bytes in common with it and with each other: they begin no further in than all share. */
+/**
+ * Let the heads of a page be good for more suffixes, before these are there: for one, or for a run
+ * of which the last is given.
+ *
+ * @param shared  what the new ones share with each other; of one, its size
+ */
 void heads_admit(uint8_t *page, uint32_t page_size_bytes, struct span suffix, size_t shared);
 
 /** slotted_insert for a key whose prefix is cut off already. */

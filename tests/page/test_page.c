@@ -81,6 +81,9 @@ static void zeros_are_no_damage_unless_a_bit_is_set(void **state)
         assert_int_equal(page_verify(page, SIZE, ID, 1000), PAGE_DAMAGED);
         page[i] = 0;
     }
+    static const uint8_t zeros[PAGE_SIZE_MAX] = {0};
+    for (uint32_t size = PAGE_SIZE_MIN; size <= PAGE_SIZE_MAX; size *= 2)
+        assert_int_equal(page_verify(zeros, size, 0, 0), PAGE_ZERO);
 }
 
 static void a_type_or_version_to_come_is_unknown(void **state)
