@@ -25,6 +25,7 @@ enum {
     DOUBLEWRITE_FILE_BYTES = DOUBLEWRITE_BLOCK_BYTES + DOUBLEWRITE_AREAS * DOUBLEWRITE_AREA_BYTES,
 };
 
+/** @return where an area begins in the file. */
 static inline uint64_t doublewrite_area_offset(unsigned area)
 {
     return DOUBLEWRITE_BLOCK_BYTES + (uint64_t)area * DOUBLEWRITE_AREA_BYTES;

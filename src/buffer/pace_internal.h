@@ -42,6 +42,7 @@ struct pace {
     double allowed_pages;
 };
 
+/** Begin: nothing is known of the log's rate. */
 void pace_init(struct pace *pace);
 
 /** Decide what to write now. */
