@@ -1,141 +1,203 @@
-#include "recovery/recovery.h"
+#include "recovery/recovery_internal.h"
 
-#include "mtr/mtr.h"
+#include "base/check.h"
+#include "base/clock.h"
 
-/* A page that the frame at hand changes: latched until all its records are repeated, so that no
- * half of a mini-transaction is written out. */
-struct touched {
-    uint64_t page_id;
-    struct buffer_frame *frame;
-    bool is_there; /* the page has the frame's changes already */
-};
+#include <string.h>
 
-/* What is under way. */
-struct run {
+#define PROGRESS_INTERVAL_NS (100 * NS_PER_MS)
+
+struct recovery {
     const struct recovery_options *options;
-    struct recovery_result *result;
-    uint64_t begin_lsn;
-    struct touched touched[MTR_PAGES_MAX];
-    unsigned touched_count;
+    struct recovery_result result;
+    struct workers workers;
+    struct batch batches[2];
+    unsigned filling; /* the one that records are added to; the other one may be being applied */
+    uint64_t batch_limit_bytes;
+    uint64_t from_lsn;
+    const char *phase;
+    uint64_t done_bytes;
+    uint64_t total_bytes;
+    uint64_t told_ns; /* when progress was told last */
 };
 
-static firn_rc raise_change(const struct change *change, uint64_t lsn)
+/* ---- Progress ---- */
+
+static void tell(struct recovery *recovery)
 {
-    return rc_raise(FIRN_E_CORRUPT,
-                    "the log's record \"%s\" at LSN %llu does not fit page %u of tablespace %u: "
-                    "restore a backup",
-                    change_op_name(change->op), (unsigned long long)lsn,
-                    page_id_number(change->page_id), page_id_space(change->page_id));
+    if (recovery->options->progress == NULL)
+        return;
+    struct recovery_progress progress = {
+        .phase = recovery->phase,
+        .done_bytes = recovery->done_bytes,
+        .total_bytes = recovery->total_bytes > recovery->done_bytes ? recovery->total_bytes
+                                                                    : recovery->done_bytes,
+    };
+    recovery->options->progress(&progress, recovery->options->progress_context);
+    recovery->told_ns = clock_now(clock_real());
 }
 
-/* Fix the page of a change, as far as its bytes are needed. */
-static firn_rc fix(struct run *run, const struct change *change, struct buffer_frame **frame)
+static void tell_now_and_then(void *context)
 {
-    FIRN_TRY(space_reach(run->options->spaces, change->page_id));
-    if (change_begins_page(change->op))
-        return buffer_fix_new(run->options->pool, change->page_id, frame);
-    return buffer_fix(run->options->pool, change->page_id, BUFFER_EXCLUSIVE, BUFFER_HINT_NORMAL,
-                      frame);
+    struct recovery *recovery = context;
+    if (recovery->options->progress != NULL &&
+        clock_now(clock_real()) - recovery->told_ns >= PROGRESS_INTERVAL_NS)
+        tell(recovery);
 }
 
-/* Find a page among those touched, or latch it. */
-static firn_rc touch(struct run *run, const struct change *change, uint64_t end_lsn,
-                     struct touched **touched)
+static void enter_phase(struct recovery *recovery, const char *phase)
 {
-    for (unsigned i = 0; i < run->touched_count; i++) {
-        *touched = &run->touched[i];
-        if ((*touched)->page_id == change->page_id)
-            return FIRN_OK;
-    }
-    struct buffer_frame *frame = NULL;
-    if (run->touched_count == MTR_PAGES_MAX)
-        return raise_change(change, end_lsn);
-    FIRN_TRY(fix(run, change, &frame));
-    *touched = &run->touched[run->touched_count++];
-    **touched = (struct touched){.page_id = change->page_id, .frame = frame};
-    const uint8_t *page = buffer_page(run->options->pool, frame);
-    (*touched)->is_there = !change_begins_page(change->op) && page_lsn(page) >= end_lsn;
-    if (!(*touched)->is_there)
-        buffer_mark_dirty(run->options->pool, frame, run->begin_lsn);
+    recovery->phase = phase;
+    tell(recovery);
+}
+
+/* ---- Records ---- */
+
+static firn_rc wait_for_workers(struct recovery *recovery)
+{
+    FIRN_TRY(workers_wait(&recovery->workers, tell_now_and_then, recovery));
+    batch_clear(&recovery->batches[1 - recovery->filling]);
     return FIRN_OK;
 }
 
-static firn_rc apply(struct run *run, const struct change *change, uint64_t lsn, uint64_t end_lsn)
+/* Let what has been gathered be applied, and gather on meanwhile. */
+static firn_rc hand_over(struct recovery *recovery)
 {
-    struct buffer_pool *pool = run->options->pool;
-    run->result->records++;
-    if (change->op > CHANGE_PAGE_LAST)
-        return space_redo(run->options->spaces, change, lsn);
-    if (space_has(run->options->spaces, change->page_id) != FIRN_OK)
-        return FIRN_OK;
-    struct touched *touched = NULL;
-    FIRN_TRY(touch(run, change, end_lsn, &touched));
-    if (touched->is_there)
-        return FIRN_OK;
-    run->result->records_applied++;
-    if (change_apply(buffer_page(pool, touched->frame), buffer_page_size(pool), change) != FIRN_OK)
-        return raise_change(change, lsn);
+    FIRN_TRY(wait_for_workers(recovery));
+    workers_give(&recovery->workers, &recovery->batches[recovery->filling]);
+    recovery->filling = 1 - recovery->filling;
     return FIRN_OK;
 }
 
-/* Set the LSNs of a frame's pages and give them back. */
-static void end_frame(struct run *run, uint64_t end_lsn)
+static firn_rc take_record(struct recovery *recovery, const struct change *change, uint64_t end_lsn)
 {
-    struct buffer_pool *pool = run->options->pool;
-    for (unsigned i = 0; i < run->touched_count; i++) {
-        struct touched *touched = &run->touched[i];
-        if (!touched->is_there)
-            page_set_lsn(buffer_page(pool, touched->frame), end_lsn);
-        buffer_unfix(pool, touched->frame, BUFFER_EXCLUSIVE);
-        run->result->pages++;
-    }
-    run->touched_count = 0;
+    recovery->result.records++;
+    if (change->op < CHANGE_PAGE_LAST)
+        return batch_add(&recovery->batches[recovery->filling], change, end_lsn);
+    /* A table space that goes must not have its pages changed just then. Records that wait for it
+       find it gone later. */
+    FIRN_TRY(wait_for_workers(recovery));
+    return space_redo(recovery->options->spaces, change, end_lsn);
 }
 
-static firn_rc repeat_frame(struct run *run, struct span body, uint64_t lsn, uint64_t end_lsn)
+static firn_rc take_frame(struct recovery *recovery, struct span body, uint64_t end_lsn)
 {
     struct change change;
     firn_rc rc;
+    recovery->result.frames++;
     while ((rc = change_next(&body, &change)) == FIRN_OK)
-        FIRN_TRY_GOTO(apply(run, &change, lsn, end_lsn), failed);
-    if (rc == FIRN_E_NOT_FOUND)
-        rc = FIRN_OK;
-failed:
-    end_frame(run, end_lsn);
-    return rc;
+        FIRN_TRY(take_record(recovery, &change, end_lsn));
+    if (rc != FIRN_E_NOT_FOUND)
+        return rc_raise(FIRN_E_CORRUPT,
+                        "the log's frame that ends at LSN %llu is whole, but this program cannot "
+                        "read what is in it",
+                        (unsigned long long)end_lsn);
+    /* Never within a frame: of its records a page gets all or none at a time. */
+    if (recovery->batches[recovery->filling].charged_bytes >= recovery->batch_limit_bytes)
+        FIRN_TRY(hand_over(recovery));
+    return FIRN_OK;
 }
 
-static firn_rc repeat_log(struct run *run, struct redo_reader *reader)
+static firn_rc repeat_log(struct recovery *recovery, struct redo_reader *reader)
 {
     struct span body;
-    uint64_t lsn;
-    uint64_t end_lsn = run->begin_lsn;
-    for (;;) {
-        uint64_t end = 0;
-        firn_rc rc = redo_reader_next(reader, &body, &lsn, &end);
-        if (rc == FIRN_E_NOT_FOUND)
-            break;
-        FIRN_TRY(rc);
-        end_lsn = end;
-        run->result->frames++;
-        FIRN_TRY(repeat_frame(run, body, lsn, end_lsn));
+    uint64_t lsn, end_lsn;
+    firn_rc rc;
+    recovery->total_bytes = redo_reader_bytes_ahead(reader);
+    enter_phase(recovery, "applying");
+    while ((rc = redo_reader_next(reader, &body, &lsn, &end_lsn)) == FIRN_OK) {
+        FIRN_TRY(take_frame(recovery, body, end_lsn));
+        recovery->result.end_lsn = end_lsn;
+        recovery->done_bytes = end_lsn - recovery->from_lsn;
+        if ((recovery->result.frames & 1023) == 0)
+            tell_now_and_then(recovery);
     }
-    run->result->end_lsn = end_lsn;
-    run->result->log_bytes = end_lsn - run->begin_lsn;
-    run->result->was_clean = run->result->frames == 0;
+    if (rc != FIRN_E_NOT_FOUND)
+        return rc;
+    FIRN_TRY(hand_over(recovery));
+    return wait_for_workers(recovery);
+}
+
+/* ---- The whole ---- */
+
+/* A page that is newer than the log has lost its log, or is not of this environment. */
+static firn_rc check_not_ahead(const struct recovery *recovery)
+{
+    for (unsigned i = 0; i < THREADS_MAX; i++) {
+        const struct applier *applier = &recovery->workers.appliers[i];
+        if (applier->newest_lsn > recovery->result.end_lsn)
+            return rc_raise(FIRN_E_CORRUPT,
+                            "page %u of table space %u was changed at LSN %llu, but the log ends "
+                            "at %llu: the log's files are older than the tables; restore a backup",
+                            page_id_number(applier->newest_page_id),
+                            page_id_space(applier->newest_page_id),
+                            (unsigned long long)applier->newest_lsn,
+                            (unsigned long long)recovery->result.end_lsn);
+    }
     return FIRN_OK;
+}
+
+static void sum_up(struct recovery *recovery)
+{
+    struct recovery_result *result = &recovery->result;
+    for (unsigned i = 0; i < THREADS_MAX; i++) {
+        result->records_applied += recovery->workers.appliers[i].records_applied;
+        result->pages += recovery->workers.appliers[i].pages_changed;
+    }
+    result->log_bytes = result->end_lsn - recovery->from_lsn;
+    result->was_clean = result->frames == 0;
+}
+
+/* Two batches share the memory. Small chunks waste less of a little, large ones cost less. */
+static void settle_memory(struct recovery *recovery)
+{
+    const struct recovery_options *options = recovery->options;
+    unsigned parts = options->threads > 1 ? 2 * options->threads : 1;
+    if (parts > PARTS_MAX)
+        parts = PARTS_MAX;
+    uint64_t limit = options->memory_bytes / 2;
+    recovery->batch_limit_bytes = limit > BATCH_MIN_BYTES ? limit : BATCH_MIN_BYTES;
+    uint64_t chunk = recovery->batch_limit_bytes / (8 * parts);
+    chunk = chunk < CHUNK_MIN_BYTES ? CHUNK_MIN_BYTES : chunk;
+    chunk = chunk > CHUNK_MAX_BYTES ? CHUNK_MAX_BYTES : chunk;
+    for (unsigned i = 0; i < 2; i++) {
+        recovery->batches[i].part_count = parts;
+        recovery->batches[i].chunk_bytes = (size_t)chunk;
+    }
+}
+
+static firn_rc run(struct recovery *recovery)
+{
+    const struct recovery_options *options = recovery->options;
+    struct redo_reader *reader;
+    enter_phase(recovery, "doublewrite");
+    FIRN_TRY(buffer_doublewrite_repair(options->pool, &recovery->result.pages_repaired));
+    enter_phase(recovery, "reading the log");
+    FIRN_TRY(redo_reader_open(options->redo, recovery->from_lsn, &reader));
+    firn_rc rc = repeat_log(recovery, reader);
+    redo_reader_close(reader);
+    FIRN_TRY(rc);
+    FIRN_TRY(check_not_ahead(recovery));
+    sum_up(recovery);
+    return redo_recovered(options->redo, recovery->result.end_lsn);
 }
 
 firn_rc recovery_run(const struct recovery_options *options, struct recovery_result *result)
 {
-    struct run run = {.options = options, .result = result};
-    struct redo_reader *reader = NULL;
-    *result = (struct recovery_result){0};
-    run.begin_lsn = redo_checkpoint_lsn(options->redo);
-    FIRN_TRY(buffer_doublewrite_repair(options->pool, &result->pages_repaired));
-    FIRN_TRY(redo_reader_open(options->redo, run.begin_lsn, &reader));
-    firn_rc rc = repeat_log(&run, reader);
-    redo_reader_close(reader);
-    FIRN_TRY(rc);
-    return redo_recovered(options->redo, result->end_lsn);
+    uint64_t from_lsn = redo_checkpoint_lsn(options->redo);
+    struct recovery recovery = {
+        .options = options,
+        .from_lsn = from_lsn,
+        .result = {.end_lsn = from_lsn},
+    };
+    settle_memory(&recovery);
+    FIRN_TRY(workers_open(&recovery.workers, options, from_lsn));
+    firn_rc rc = run(&recovery);
+    workers_close(&recovery.workers);
+    batch_free(&recovery.batches[0]);
+    batch_free(&recovery.batches[1]);
+    tell(&recovery);
+    if (rc == FIRN_OK)
+        *result = recovery.result;
+    return rc;
 }
