@@ -39,10 +39,11 @@ static inline void kv_row_key(uint64_t row, uint8_t *key)
     memcpy(key, words, KV_KEY_BYTES);
 }
 
-/** A value: its row, a counter, and bytes that no engine can compress. */
+/** A value: its row, a counter, and bytes that no engine can compress and that change with the
+ * counter, so that an overwritten row is a new one to a log that keeps differences. */
 static inline void kv_row_value(uint64_t row, uint64_t counter, uint8_t *value)
 {
-    uint64_t state = row, words[(KV_VALUE_BYTES + 7) / 8];
+    uint64_t state = row ^ kv_mix(counter), words[(KV_VALUE_BYTES + 7) / 8];
     for (unsigned i = 2; i < sizeof words / sizeof words[0]; i++)
         words[i] = kv_random(&state);
     words[0] = row;
