@@ -75,18 +75,19 @@ static inline firn_rc world_recover(struct world *world)
     return space_recovered(world->set);
 }
 
-/**
- * Open an environment as it is on a disk, and recover.
- *
- * @return FIRN_OK; a failure, with the world to be abandoned all the same
- */
-static inline firn_rc world_open(struct world *world, struct sim_disk *disk, uint32_t page_size,
-                                 uint64_t seed)
+/** Open a view of a disk, nothing more. */
+static inline void world_begin(struct world *world, struct sim_disk *disk, uint32_t page_size,
+                               uint64_t seed)
 {
     memset(world, 0, sizeof *world);
     world->disk = disk;
     world->system = disk_open(disk, seed);
     world->page_size = page_size;
+}
+
+/** Open what is there, and recover. */
+static inline firn_rc world_go_on(struct world *world)
+{
     struct space_options options = world_space_options(world);
     world->redo_options = world_redo_options(world);
     FIRN_TRY(redo_open(&world->redo_options, &world->redo));
@@ -96,6 +97,14 @@ static inline firn_rc world_open(struct world *world, struct sim_disk *disk, uin
     space_set_attach(world->set, world->pool, world->redo);
     mtr_init(&world->mtr, world->pool, world->redo);
     return world_recover(world);
+}
+
+/** Open an environment and recover. After a failure the world is to be abandoned all the same. */
+static inline firn_rc world_open(struct world *world, struct sim_disk *disk, uint32_t page_size,
+                                 uint64_t seed)
+{
+    world_begin(world, disk, page_size, seed);
+    return world_go_on(world);
 }
 
 /** Make an environment with a system tablespace on an empty disk. */
