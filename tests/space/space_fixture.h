@@ -20,6 +20,7 @@ struct world {
     struct space_set *set;
     struct mtr mtr;
     uint32_t page_size;
+    bool cleaner_thread; /* to be set between world_begin and world_go_on */
 };
 
 static inline struct space_options world_space_options(const struct world *world)
@@ -58,6 +59,7 @@ static inline firn_rc world_open_pool(struct world *world)
                                      .doublewrite_system = world->system,
                                      .doublewrite_directory = "",
                                      .environment = WORLD_ENVIRONMENT,
+                                     .cleaner_thread = world->cleaner_thread,
                                      .io_capacity = 200,
                                      .io_capacity_max = 2000,
                                      .dirty_percent_max = 90,

@@ -311,6 +311,23 @@ static void a_full_disk_is_said_before_anything_changes(void **state)
     check_space(id);
 }
 
+static void a_full_disk_refuses_a_new_tablespace_and_that_is_all(void **state)
+{
+    (void)state;
+    uint32_t found;
+    create(IO_CLASS_TABLE, "t");
+    sim_disk_set_capacity(disk, 1);
+    assert_int_equal(try_create("u"), FIRN_E_NOSPACE);
+    ASSERT_TEXT("/u.firn");
+    assert_int_equal(file_size(world.system, "/u.firn"), -1);
+    assert_int_equal(space_find(world.set, "u", &found), FIRN_E_NOT_FOUND);
+    sim_disk_set_capacity(disk, 0);
+    uint32_t id = create(IO_CLASS_TABLE, "u");
+    allocate(id, 7);
+    reopen();
+    check_space(id);
+}
+
 static void what_is_not_an_indexs_page_is_not_freed(void **state)
 {
     (void)state;
@@ -556,6 +573,7 @@ int main(void)
         TEST(the_free_end_of_a_file_goes_back),
         TEST(pages_behind_the_end_are_not_there),
         TEST(a_full_disk_is_said_before_anything_changes),
+        TEST(a_full_disk_refuses_a_new_tablespace_and_that_is_all),
         TEST(what_is_not_an_indexs_page_is_not_freed),
         TEST(swapped_files_are_told),
         TEST(a_renamed_file_is_told),
