@@ -102,8 +102,7 @@ static bool page_prepare(struct buffer_pool *pool, uint64_t page_id, struct read
     const struct buffer_files *files = &pool->options.files;
     uint32_t most = atomic_load_explicit(&pool->frame_count, memory_order_relaxed) / POOL_PART;
     if (map_find(pool, page_id) != NULL ||
-        atomic_load_explicit(&pool->reader->under_way, memory_order_relaxed) >= most ||
-        files->locate(files->context, page_id, &page->file, &page->offset) != FIRN_OK)
+        atomic_load_explicit(&pool->reader->under_way, memory_order_relaxed) >= most)
         return false;
     page->frame = frame_take_cheaply(pool);
     if (page->frame == NULL)
@@ -111,6 +110,11 @@ static bool page_prepare(struct buffer_pool *pool, uint64_t page_id, struct read
     atomic_store_explicit(&page->frame->read_ahead, 1, memory_order_relaxed);
     if (!frame_publish(pool, page->frame, page_id, BUFFER_IS_READING))
         return false;
+    firn_rc rc = files->locate(files->context, page_id, &page->file, &page->offset);
+    if (rc != FIRN_OK) { /* asked behind publishing: see read_into */
+        frame_withdraw(pool, page->frame, rc, PAGE_GOOD);
+        return false;
+    }
     atomic_fetch_add_explicit(&pool->reader->under_way, 1, memory_order_relaxed);
     return true;
 }

@@ -110,22 +110,33 @@ static firn_rc read_failed(uint64_t page_id, firn_rc rc)
                     page_id_space(page_id), firn_error_text(), advice);
 }
 
-static firn_rc read_into(struct buffer_pool *pool, struct buffer_frame *frame, struct io_file *file,
-                         uint64_t offset)
+/* Asking where the page lies comes behind publishing the frame: a tablespace that is dropped is
+ * first found no longer, then its frames are discarded (buffer_discard waits for this one), then
+ * its file is closed. */
+static firn_rc read_into(struct buffer_pool *pool, struct buffer_frame *frame)
 {
+    const struct buffer_files *files = &pool->options.files;
     uint64_t page_id = buffer_page_id(frame);
+    struct io_file *file;
+    uint64_t offset;
     enum page_state state = PAGE_GOOD;
     INJECT("buffer-read-published");
-    firn_rc rc = io_read(file, buffer_page(pool, frame), pool->page_size_bytes, offset);
+    firn_rc rc = files->locate(files->context, page_id, &file, &offset);
+    if (rc == FIRN_OK) {
+        INJECT("buffer-read-located");
+        rc = io_read(file, buffer_page(pool, frame), pool->page_size_bytes, offset);
+        if (rc != FIRN_OK)
+            rc = read_failed(page_id, rc);
+    }
     if (rc != FIRN_OK) {
-        rc = read_failed(page_id, rc);
         frame_withdraw(pool, frame, rc, PAGE_GOOD);
         return rc;
     }
     rc = frame_verify(pool, frame, &state);
     if (rc != FIRN_OK) {
+        page_read_raise(pool, page_id, rc, state);
         frame_withdraw(pool, frame, rc, state);
-        return page_read_raise(pool, page_id, rc, state);
+        return rc;
     }
     atomic_fetch_add_explicit(&pool->pages_read, 1, memory_order_relaxed);
     return FIRN_OK;
@@ -134,16 +145,13 @@ static firn_rc read_into(struct buffer_pool *pool, struct buffer_frame *frame, s
 firn_rc page_read(struct buffer_pool *pool, uint64_t page_id, enum buffer_mode mode,
                   enum buffer_hint hint, struct buffer_frame **frame)
 {
-    struct io_file *file;
-    uint64_t offset;
     struct buffer_frame *taken;
     *frame = NULL;
-    FIRN_TRY(pool->options.files.locate(pool->options.files.context, page_id, &file, &offset));
     FIRN_TRY(frame_take(pool, &taken));
     atomic_store_explicit(&taken->read_ahead, hint == BUFFER_HINT_READ_AHEAD, memory_order_relaxed);
     if (!frame_publish(pool, taken, page_id, BUFFER_IS_READING))
         return FIRN_OK;
-    FIRN_TRY(read_into(pool, taken, file, offset));
+    FIRN_TRY(read_into(pool, taken));
     frame_arrived(taken, mode, 0);
     *frame = taken;
     return FIRN_OK;

@@ -247,6 +247,7 @@ firn_rc create_drop_file(struct space_set *set, struct space *space)
     uint32_t id = space_id(space);
     /* First without dirty pages, so that the cleaner asks for the file no more; then nobody finds
      * it; then without the pages that somebody had begun to read in between. */
+    INJECT("space-drop-begins");
     buffer_discard(set->pool, id, 0);
     set_remove(set, space);
     buffer_discard(set->pool, id, 0);

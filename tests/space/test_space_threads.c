@@ -2,6 +2,7 @@
  * Many threads: they allocate and free in the same tablespaces, make and drop others, and read what
  * is being dropped, while the cleaner writes.
  */
+#include "base/inject.h"
 #include "space/page_model.h"
 
 #include <pthread.h>
@@ -180,6 +181,52 @@ static void tablespaces_go_while_their_pages_are_read_ahead(void **state)
     ASSERT_OK(buffer_flush(world.pool, UINT64_MAX));
 }
 
+/* The reader knows the file, and the drop begins. */
+static atomic_int meeting;
+
+static void meet(const char *point, void *context)
+{
+    (void)context;
+    int expected = 1;
+    if (strcmp(point, "buffer-read-located") == 0 &&
+        atomic_compare_exchange_strong(&meeting, &expected, 2)) {
+        while (atomic_load(&meeting) != 3)
+            usleep(100);
+        usleep(20000); /* the drop must not come to its end; if it could it would now */
+    }
+    if (strcmp(point, "space-drop-begins") == 0) {
+        while (atomic_load(&meeting) != 2)
+            usleep(100);
+        atomic_store(&meeting, 3);
+    }
+}
+
+static void *read_one(void *argument)
+{
+    struct buffer_frame *frame;
+    const uint32_t *space = argument;
+    firn_rc rc =
+        buffer_fix(world.pool, page_id_of(*space, 5), BUFFER_PIN, BUFFER_HINT_NORMAL, &frame);
+    assert_int_equal(rc, FIRN_E_CORRUPT); /* it was never written */
+    return NULL;
+}
+
+static void a_file_is_open_as_long_as_it_is_read(void **state)
+{
+    (void)state;
+#ifndef NDEBUG
+    uint32_t id;
+    pthread_t reader;
+    ASSERT_OK(space_create(world.set, &world.mtr, IO_CLASS_TABLE, "going", &id));
+    atomic_store(&meeting, 1);
+    inject_set(meet, NULL);
+    assert_int_equal(pthread_create(&reader, NULL, read_one, &id), 0);
+    ASSERT_OK(space_drop(world.set, &world.mtr, id));
+    assert_int_equal(pthread_join(reader, NULL), 0);
+    inject_set(NULL, NULL);
+#endif
+}
+
 static void files_shrink_while_others_allocate(void **state)
 {
     (void)state;
@@ -206,6 +253,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(no_page_is_given_to_two),
         TEST(tablespaces_go_while_their_pages_are_read_ahead),
+        TEST(a_file_is_open_as_long_as_it_is_read),
         TEST(files_shrink_while_others_allocate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
