@@ -126,24 +126,43 @@ void btree_write_chains(struct btree_session *session, struct btree_write *write
     write->is_done = true;
 }
 
+/* How many bytes two values of one size have in common at their beginnings. */
+static size_t same_at_front(const uint8_t *left, const uint8_t *right, size_t size_bytes)
+{
+    size_t at = 0;
+    while (at + 8 <= size_bytes && get_u64(left + at) == get_u64(right + at))
+        at += 8;
+    while (at < size_bytes && left[at] == right[at])
+        at++;
+    return at;
+}
+
+static size_t same_at_back(const uint8_t *left, const uint8_t *right, size_t size_bytes)
+{
+    size_t left_bytes = size_bytes;
+    while (left_bytes >= 8 && get_u64(left + left_bytes - 8) == get_u64(right + left_bytes - 8))
+        left_bytes -= 8;
+    while (left_bytes > 0 && left[left_bytes - 1] == right[left_bytes - 1])
+        left_bytes--;
+    return size_bytes - left_bytes;
+}
+
 /* Replace a value by one of the same size where only a part differs, and log no more than that.
  * Returns false where that saves nothing. */
 static bool patch_value(struct mtr *mtr, struct mtr_page *leaf, unsigned slot,
                         const struct slotted_cell *old, struct span value, unsigned flags)
 {
     enum { PATCH_OVERHEAD_BYTES = 8 };
-    size_t end = value.size_bytes;
-    size_t begin = 0;
-    if (old->flags != flags || old->value.size_bytes != value.size_bytes)
+    size_t size_bytes = value.size_bytes;
+    if (old->flags != flags || old->value.size_bytes != size_bytes)
         return false;
-    while (begin < end && old->value.bytes[begin] == value.bytes[begin])
-        begin++;
-    while (end > begin && old->value.bytes[end - 1] == value.bytes[end - 1])
-        end--;
-    if (begin < end && end - begin + PATCH_OVERHEAD_BYTES >= value.size_bytes)
+    size_t begin = same_at_front(old->value.bytes, value.bytes, size_bytes);
+    if (begin == size_bytes)
+        return true; /* it is there already */
+    size_t end = size_bytes - same_at_back(old->value.bytes, value.bytes, size_bytes);
+    if (end - begin + PATCH_OVERHEAD_BYTES >= size_bytes)
         return false;
-    if (begin < end)
-        mtr_patch(mtr, leaf, slot, begin, span_of(value.bytes + begin, end - begin));
+    mtr_patch(mtr, leaf, slot, begin, span_of(value.bytes + begin, end - begin));
     return true;
 }
 

@@ -11,6 +11,8 @@
 
 #include "io/sim_support.h"
 
+#include <stdatomic.h>
+
 enum { WORLD_INDEX = 7, WORLD_LOG_FILE_BYTES = 4 << 20 };
 
 /** What an environment is made of; zeros stand for what is usual. */
@@ -153,6 +155,29 @@ static inline unsigned world_tree_pages(struct world *world)
     unsigned pages = 0;
     ASSERT_OK(space_each_page(world->base.spaces, world->space, world_count_page, &pages));
     return pages;
+}
+
+static inline void world_problem(const char *problem, void *context)
+{
+    (void)context;
+    print_error("%s\n", problem);
+}
+
+static inline void world_count_seen(uint32_t page_no, void *context)
+{
+    (void)page_no;
+    atomic_fetch_add((atomic_uint *)context, 1);
+}
+
+/** Judge the tree, the tablespace, and that each page allocated to the tree is a part of it. */
+static inline void world_check(struct world *world, struct btree_shape *shape)
+{
+    atomic_uint pages = 0;
+    struct btree_check_options options = {
+        .threads = 1, .problem = world_problem, .seen = world_count_seen, .context = &pages};
+    ASSERT_OK(btree_check(world->tree, &options, shape));
+    ASSERT_OK(space_check(world->base.spaces, world->space, world_problem, NULL));
+    assert_int_equal(pages, world_tree_pages(world));
 }
 
 /* ---- Keys and values that follow from a number ---- */

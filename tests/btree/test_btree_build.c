@@ -67,6 +67,9 @@ static void expect_rows(struct trial *trial)
 {
     struct btree_cursor *cursor;
     struct span value;
+    struct btree_shape shape;
+    world_check(&trial->world, &shape);
+    assert_int_equal(shape.rows, trial->model.count);
     ASSERT_OK(btree_cursor_open(&trial->world.base, trial->world.tree, &cursor));
     firn_rc rc = btree_cursor_seek(cursor, BTREE_SEEK_FIRST, span_of(NULL, 0));
     for (size_t i = 0; i < trial->model.count; i++, rc = btree_cursor_next(cursor)) {

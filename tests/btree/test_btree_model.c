@@ -190,6 +190,9 @@ static void do_scan(struct trial *trial, struct btree_cursor *cursor)
 
 static void check_all(struct trial *trial, struct btree_cursor *cursor)
 {
+    struct btree_shape shape;
+    world_check(&trial->world, &shape);
+    assert_int_equal(shape.rows, trial->model.count);
     firn_rc rc = btree_cursor_seek(cursor, BTREE_SEEK_FIRST, span_of(NULL, 0));
     for (size_t i = 0; i < trial->model.count; i++, rc = btree_cursor_next(cursor)) {
         ASSERT_OK(rc);
@@ -211,6 +214,11 @@ static void delete_all(struct trial *trial)
         ASSERT_OK(btree_delete(trial->world.session, trial->world.tree,
                                model_key(&trial->model, at), NULL));
         model_delete(&trial->model, at);
+        if (trial->model.count % 500 == 250) {
+            struct btree_shape shape;
+            world_check(&trial->world, &shape);
+            assert_int_equal(shape.rows, trial->model.count);
+        }
     }
     assert_int_equal(world_tree_pages(&trial->world), 1);
 }

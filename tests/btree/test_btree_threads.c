@@ -159,6 +159,10 @@ static void *work(void *context)
         else
             work_scan(worker, 400);
     }
+    if (pthread_barrier_wait(&shared->barrier) == PTHREAD_BARRIER_SERIAL_THREAD) {
+        struct btree_shape shape;
+        world_check(&shared->world, &shape);
+    }
     pthread_barrier_wait(&shared->barrier);
     work_scan(worker, UINT32_MAX);
     while (worker->model.count > 0) {
@@ -221,6 +225,8 @@ static void run_threads(uint32_t page_size_bytes, unsigned pool_pages, unsigned 
     btree_counters(shared.world.tree, &counters);
     print_message("# splits %lu merges %lu restarts %lu latched %lu\n", counters.splits,
                   counters.merges, counters.restarts, counters.latched_reads);
+    struct btree_shape shape;
+    world_check(&shared.world, &shape);
     assert_int_equal(world_tree_pages(&shared.world), 1);
     for (unsigned i = 0; i < THREADS; i++)
         worker_end(&workers[i]);
