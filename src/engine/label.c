@@ -136,7 +136,8 @@ static firn_rc check_first_line(const char *path, const char *kind, struct label
 static firn_rc check_checksum(const char *path, struct label *label)
 {
     char expected[TAIL_BYTES + 1];
-    if (label->size_bytes < TAIL_BYTES + label->position)
+    if (label->size_bytes < TAIL_BYTES + label->position ||
+        memcmp(label->text + label->size_bytes - TAIL_BYTES, "crc32c ", 7) != 0)
         return rc_raise(FIRN_E_CORRUPT,
                         "%s is truncated: its last line, crc32c, is missing; restore it from a "
                         "backup",
