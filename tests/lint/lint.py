@@ -169,7 +169,7 @@ def pages():
     if tool is None:
         yield "mandoc is not installed"
         return
-    for path in tracked("man/*.1"):
+    for path in tracked("man/*.[17]"):
         done = subprocess.run([tool, "-T", "lint", "-W", "warning", str(path)], capture_output=True,
                               text=True)
         # A date would have to be changed with every change of a page; the version is enough.
