@@ -19,6 +19,9 @@ int command_fileio(int argc, char **argv);
 int command_report(int argc, char **argv);
 int command_device(int argc, char **argv);
 int command_survey(int argc, char **argv);
+int command_kv(int argc, char **argv);
+int command_check(int argc, char **argv);
+int command_stat(int argc, char **argv);
 
 /** Print "firn NAME: TEXT" (the thread's error text) on standard error. @return COMMAND_FAILED */
 int command_fail(const char *name);
