@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/rng.h"
 #include "btree/btree.h"
+#include "recovery/recovery.h"
 
 #include "io/sim_support.h"
 
@@ -129,8 +130,8 @@ static inline void world_make(struct world *world, const struct world_options *o
     ASSERT_OK(btree_open(&world->base, world->space, world->root_page, WORLD_INDEX, &world->tree));
 }
 
-/** Give everything back, without flushing: what is not on disk is lost. */
-static inline void world_drop(struct world *world)
+/** The process dies: nothing is flushed. */
+static inline void world_die(struct world *world)
 {
     btree_close(world->tree);
     btree_session_close(world->session);
@@ -138,8 +139,57 @@ static inline void world_drop(struct world *world)
     (void)space_set_close(world->base.spaces);
     (void)redo_close(world->base.redo);
     io_system_close(world->system);
+    world->tree = NULL;
+    world->session = NULL;
+    world->base = (struct btree_base){NULL};
+    world->system = NULL;
+}
+
+/** Give everything back, without flushing: what is not on disk is lost. */
+static inline void world_drop(struct world *world)
+{
+    world_die(world);
     sim_disk_destroy(world->disk);
     *world = (struct world){.disk = NULL};
+}
+
+static inline firn_rc world_try_recover(struct world *world)
+{
+    struct btree_base *base = &world->base;
+    struct recovery_result result;
+    FIRN_TRY(world_open_base(world));
+    FIRN_TRY(space_scan(base->spaces, true));
+    struct recovery_options options = {.redo = base->redo,
+                                       .pool = base->pool,
+                                       .spaces = base->spaces,
+                                       .threads = 1,
+                                       .memory_bytes = 1 << 20};
+    FIRN_TRY(recovery_run(&options, &result));
+    FIRN_TRY(space_recovered(base->spaces));
+    FIRN_TRY(btree_session_open(base, &world->session));
+    FIRN_TRY(btree_clear_limbo(world->session, world->space));
+    return btree_open(base, world->space, world->root_page, WORLD_INDEX, &world->tree);
+}
+
+/** Open what a world that died has left on its simulated disk; may fail if the power goes again:
+ * then it has died again. */
+static inline firn_rc world_recover(struct world *world, uint64_t seed)
+{
+    if (sim_disk_is_cut(world->options.disk))
+        sim_disk_restore(world->options.disk);
+    world->system = disk_open(world->options.disk, seed);
+    firn_rc rc = world_try_recover(world);
+    if (rc != FIRN_OK)
+        world_die(world);
+    return rc;
+}
+
+/** A dead world on a copy of a dead world's disk. */
+static inline struct world world_clone(const struct world *world)
+{
+    struct world copy = *world;
+    copy.disk = copy.options.disk = sim_disk_clone(world->options.disk);
+    return copy;
 }
 
 static inline firn_rc world_count_page(uint32_t page_no, uint64_t owner, void *context)
