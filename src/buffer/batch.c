@@ -22,11 +22,14 @@ static uint8_t *batch_image(const struct buffer_pool *pool, struct batch *batch,
 
 /* ---- Copying ---- */
 
-/* By place; of one page's two, that first which must come along. */
+/* First those that are written twice, then by place; of one page's two, that first which must come
+   along. */
 static int compare_pages(const void *left, const void *right)
 {
     const struct batch_page *a = left;
     const struct batch_page *b = right;
+    if (a->is_atomic != b->is_atomic)
+        return a->is_atomic - b->is_atomic;
     if (a->page_id != b->page_id)
         return a->page_id < b->page_id ? -1 : 1;
     return b->is_held - a->is_held;
@@ -63,32 +66,44 @@ static bool copy_page(struct buffer_pool *pool, struct batch *batch, struct batc
     return true;
 }
 
-/* @return false if the page is not in the batch although it could be another time */
-static bool add_page(struct writer_run *run, struct batch_page *page)
+/* Find a page's place, and how it is written there. @return false if it has none */
+static bool locate_page(struct writer_run *run, struct batch_page *page)
 {
-    struct buffer_pool *pool = run->writer->pool;
-    struct batch *batch = &run->writer->batch;
-    const struct buffer_files *files = &pool->options.files;
-    firn_rc rc = files->locate(files->context, page->page_id, &page->file, &page->offset);
-    bool added = rc == FIRN_OK && copy_page(pool, batch, page);
+    const struct buffer_options *options = &run->writer->pool->options;
+    firn_rc rc =
+        options->files.locate(options->files.context, page->page_id, &page->file, &page->offset);
     if (rc != FIRN_OK) {
         writer_note_error(run, rc);
         page->frame->writer_word = run->number;
+        release(run->writer->pool, page);
+        return false;
     }
-    if (added)
-        batch->pages[batch->count++] = *page;
-    if (!added)
+    page->is_atomic = options->doublewrite == BUFFER_DOUBLEWRITE_DETECT &&
+                      io_file_atomic_write_bytes(page->file) >= options->page_size_bytes &&
+                      page->offset % options->page_size_bytes == 0;
+    return true;
+}
+
+/* @return false if the page could not be copied now */
+static bool add_page(struct buffer_pool *pool, struct batch *batch, struct batch_page *page)
+{
+    if (!copy_page(pool, batch, page)) {
         release(pool, page);
-    else if (!page->is_cold)
+        return false;
+    }
+    if (!page->is_cold)
         buffer_unpin(pool, page->frame); /* WRITING keeps it */
-    return added || rc != FIRN_OK;
+    batch->pages[batch->count++] = *page;
+    batch->twice += !page->is_atomic;
+    return true;
 }
 
 /* The pages that the batch must take along: those of the batch before that failed, as far as they
    are still there. */
-static unsigned take_held(struct buffer_pool *pool, struct batch *batch,
-                          struct batch_page *candidates)
+static unsigned take_held(struct writer_run *run, struct batch_page *candidates)
 {
+    struct buffer_pool *pool = run->writer->pool;
+    struct batch *batch = &run->writer->batch;
     unsigned kept = 0;
     for (unsigned i = 0; i < batch->held; i++) {
         struct batch_hold hold = batch->holds[i];
@@ -98,16 +113,28 @@ static unsigned take_held(struct buffer_pool *pool, struct batch *batch,
             buffer_unpin(pool, hold.frame);
             continue;
         }
-        candidates[kept] =
-            (struct batch_page){.frame = hold.frame, .page_id = hold.page_id, .is_held = true};
+        struct batch_page page = {.frame = hold.frame, .page_id = hold.page_id, .is_held = true};
+        if (!locate_page(run, &page))
+            continue;
+        candidates[kept] = page;
         batch->holds[kept++] = hold;
     }
     batch->held = kept;
     return kept;
 }
 
-/* In the order of files, so that neighbours travel together; but first what must come along.
-   @return FIRN_E_BUSY when not all of that could be had */
+/* The least LSN that the batch's pages are dirty since. */
+static uint64_t oldest_lsn(const struct batch *batch)
+{
+    uint64_t oldest = UINT64_MAX;
+    for (unsigned i = 0; i < batch->count; i++)
+        if (batch->pages[i].oldest_lsn < oldest)
+            oldest = batch->pages[i].oldest_lsn;
+    return oldest;
+}
+
+/* Copy what must come along, and of the frames what there is room for, in the order of files, so
+   that neighbours travel together. @return FIRN_E_BUSY when not all that must come could be had */
 static firn_rc fill(struct writer_run *run, struct buffer_frame **frames, unsigned count,
                     bool are_cold)
 {
@@ -117,26 +144,23 @@ static firn_rc fill(struct writer_run *run, struct buffer_frame **frames, unsign
     unsigned room = doublewrite_pages_max(pool->page_size_bytes);
     bool complete = true;
     batch->count = 0;
+    batch->twice = 0;
     batch->newest_lsn = 0;
-    unsigned filled = take_held(pool, batch, candidates);
+    unsigned filled = take_held(run, candidates);
     for (unsigned i = 0; i < count; i++) {
         struct batch_page page = {
             .frame = frames[i], .page_id = buffer_page_id(frames[i]), .is_cold = are_cold};
-        if (filled < room)
-            candidates[filled++] = page;
-        else
+        if (filled == room)
             release(pool, &page);
+        else if (locate_page(run, &page))
+            candidates[filled++] = page;
     }
     qsort(candidates, filled, sizeof(candidates[0]), compare_pages);
     for (unsigned i = 0; i < filled; i++)
-        if (!add_page(run, &candidates[i]) && candidates[i].is_held)
+        if (!add_page(pool, batch, &candidates[i]) && candidates[i].is_held)
             complete = false;
-    uint64_t oldest_lsn = UINT64_MAX;
-    for (unsigned i = 0; i < batch->count; i++)
-        if (batch->pages[i].oldest_lsn < oldest_lsn)
-            oldest_lsn = batch->pages[i].oldest_lsn;
     if (batch->count > 0)
-        flush_list_settle(pool, oldest_lsn);
+        flush_list_settle(pool, oldest_lsn(batch));
     return complete ? FIRN_OK : FIRN_E_BUSY;
 }
 
@@ -158,10 +182,11 @@ static firn_rc write_twice(struct writer_run *run)
 {
     struct buffer_writer *writer = run->writer;
     struct batch *batch = &writer->batch;
-    if (writer->doublewrite == NULL)
+    atomic_store_explicit(&writer->writes_twice, batch->twice > 0, memory_order_relaxed);
+    if (writer->doublewrite == NULL || batch->twice == 0)
         return FIRN_OK;
     INJECT("buffer-before-doublewrite");
-    FIRN_TRY(doublewrite_write(writer->doublewrite, batch->area, batch->memory, batch->count));
+    FIRN_TRY(doublewrite_write(writer->doublewrite, batch->area, batch->memory, batch->twice));
     firn_rc rc = doublewrite_sync(writer->doublewrite);
     if (rc != FIRN_OK) {
         writer_stop(run, rc);
@@ -169,7 +194,7 @@ static firn_rc write_twice(struct writer_run *run)
     }
     batch->area = (batch->area + 1) % DOUBLEWRITE_AREAS;
     batch->held = 0; /* they are in this one */
-    atomic_fetch_add_explicit(&writer->doublewrite_pages, batch->count, memory_order_relaxed);
+    atomic_fetch_add_explicit(&writer->doublewrite_pages, batch->twice, memory_order_relaxed);
     atomic_fetch_add_explicit(&writer->doublewrite_batches, 1, memory_order_relaxed);
     return FIRN_OK;
 }
@@ -228,6 +253,7 @@ static void write_in_place(struct writer_run *run)
                                                  .size_bytes = pool->page_size_bytes,
                                                  .buffer = batch_image(pool, batch, i),
                                                  .offset = batch->pages[i].offset,
+                                                 .is_atomic = batch->pages[i].is_atomic,
                                                  .rc = not_started};
     execute(run, batch->count);
     for (unsigned i = 0; i < batch->count; i++)
@@ -278,7 +304,7 @@ static void hold_failed(struct buffer_writer *writer)
     struct batch *batch = &writer->batch;
     if (writer->doublewrite == NULL)
         return;
-    for (unsigned i = 0; i < batch->count; i++)
+    for (unsigned i = 0; i < batch->twice; i++)
         if (batch->pages[i].failed)
             batch->holds[batch->held++] =
                 (struct batch_hold){batch->pages[i].frame, batch->pages[i].page_id};

@@ -41,7 +41,7 @@ struct buffer_files {
 enum buffer_doublewrite {
     BUFFER_DOUBLEWRITE_ON,
     BUFFER_DOUBLEWRITE_OFF,
-    BUFFER_DOUBLEWRITE_DETECT, /* off where every tablespace's device writes pages atomically */
+    BUFFER_DOUBLEWRITE_DETECT, /* off for tablespaces whose device writes pages atomically */
 };
 
 struct buffer_options {
@@ -269,7 +269,7 @@ struct buffer_counters {
     uint64_t doublewrite_batches;
     uint64_t flush_batches;
     uint64_t clean_lsn;
-    bool doublewrite; /* in use */
+    bool doublewrite; /* in use: the last batch of pages went through it */
 };
 void buffer_counters(struct buffer_pool *pool, struct buffer_counters *counters);
 

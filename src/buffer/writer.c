@@ -49,6 +49,7 @@ firn_rc buffer_writer_open(struct buffer_pool *pool)
     }
     writer->pool = pool;
     writer->batch.memory = memory;
+    atomic_init(&writer->writes_twice, true);
     pthread_mutex_init(&writer->mutex, NULL);
     flush_list_init(&writer->dirty);
     pool->writer = writer;
@@ -305,5 +306,6 @@ void buffer_writer_counters(struct buffer_pool *pool, struct buffer_counters *co
     counters->doublewrite_batches =
         atomic_load_explicit(&writer->doublewrite_batches, memory_order_relaxed);
     counters->clean_lsn = buffer_clean_lsn(pool);
-    counters->doublewrite = writer->doublewrite != NULL;
+    counters->doublewrite = writer->doublewrite != NULL &&
+                            atomic_load_explicit(&writer->writes_twice, memory_order_relaxed);
 }

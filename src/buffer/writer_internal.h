@@ -78,6 +78,7 @@ struct batch_page {
     uint64_t offset;
     bool is_cold; /* pinned until the end, from buffer_take_cold */
     bool is_held;
+    bool is_atomic; /* written once, whole or not at all */
     bool failed;
 };
 
@@ -92,6 +93,7 @@ struct batch_hold {
 struct batch {
     uint8_t *memory; /* DOUBLEWRITE_BLOCK_BYTES for the doublewrite header, then the images */
     unsigned count;
+    unsigned twice;      /* pages [0, twice) go through the doublewrite file */
     uint64_t newest_lsn; /* the log must be durable up to here first */
     unsigned area;       /* of the doublewrite file, where the next batch goes */
     unsigned held;       /* pages of the batch before */
@@ -150,7 +152,8 @@ struct buffer_writer {
     _Atomic uint64_t batches;
     _Atomic uint64_t doublewrite_pages;
     _Atomic uint64_t doublewrite_batches;
-    _Atomic uint32_t writing; /* pages in the batch */
+    _Atomic uint32_t writing;  /* pages in the batch */
+    _Atomic bool writes_twice; /* did the last batch, or part of it? */
 };
 
 /** A stretch of writing by one thread, which holds the writer's mutex for it. */

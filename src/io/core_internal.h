@@ -75,6 +75,7 @@ struct io_file {
     void *handle;
     enum io_class class;
     uint32_t alignment;
+    uint32_t atomic_write_bytes;
     unsigned flags; /* io_open_flags it was opened with */
     bool direct;
     atomic_bool sync_failed; /* set once: no sync of this file succeeds any more */

@@ -158,6 +158,8 @@ static uint64_t vectors_bytes(const struct io_request *request)
    one is made in the copy. */
 static void request_halve(struct io_request *request, uint32_t alignment)
 {
+    if (request->is_atomic) /* which no kernel does by halves */
+        return;
     if (request->vector_count > 1) {
         request->vector_count /= 2;
         return;

@@ -44,10 +44,12 @@ enum sim_cut {
 };
 
 struct sim_disk_options {
-    uint32_t sector_bytes;    /* what is written whole or not at all, and the alignment of direct
-                                 I/O: a power of two up to 1 MiB, 512 as a rule */
-    uint64_t capacity_bytes;  /* ENOSPC beyond, in blocks of 4 KiB as they are written or
-                                 allocated (holes take none); 0 for no limit */
+    uint32_t sector_bytes;       /* what is written whole or not at all, and the alignment of direct
+                                    I/O: a power of two up to 1 MiB, 512 as a rule */
+    uint32_t atomic_write_bytes; /* what io_file_atomic_write_bytes says of direct files: a power of
+                                    two, at least a sector; 0 for none */
+    uint64_t capacity_bytes;     /* ENOSPC beyond, in blocks of 4 KiB as they are written or
+                                    allocated (holes take none); 0 for no limit */
     uint64_t writeback_bytes; /* unsynced bytes of a file beyond which the oldest reach the medium,
                                  as a kernel writes back: bounds memory; 0 for never */
 };

@@ -164,6 +164,7 @@ firn_rc io_file_open(struct io_system *system, enum io_class class, const char *
                              .handle = info.handle,
                              .class = class,
                              .alignment = info.alignment,
+                             .atomic_write_bytes = info.atomic_write_bytes,
                              .flags = flags,
                              .direct = info.direct};
     memcpy(made->path, path, path_bytes);
@@ -205,6 +206,11 @@ bool io_file_is_direct(const struct io_file *file)
 uint32_t io_file_alignment(const struct io_file *file)
 {
     return file->alignment;
+}
+
+uint32_t io_file_atomic_write_bytes(const struct io_file *file)
+{
+    return file->atomic_write_bytes;
 }
 
 firn_rc io_file_size(struct io_file *file, uint64_t *size_bytes)

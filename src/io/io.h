@@ -158,6 +158,15 @@ bool io_file_is_direct(const struct io_file *file);
  * when buffered. */
 uint32_t io_file_alignment(const struct io_file *file);
 
+/**
+ * Tell how large a write may be that the device carries out whole or not at all, even if the power
+ * goes: io_request.is_atomic asks for it.
+ *
+ * @return a power of two, in bytes; 0 where the device, the kernel (Linux 6.11), the file system or
+ *         the lack of direct I/O rule it out
+ */
+uint32_t io_file_atomic_write_bytes(const struct io_file *file);
+
 /** Tell the length of a file, as the last completed write or size change left it. */
 firn_rc io_file_size(struct io_file *file, uint64_t *size_bytes);
 
@@ -255,7 +264,9 @@ struct io_request {
     uint32_t size_bytes; /* 0 for syncs */
     void *buffer;        /* not written to by IO_OP_WRITE */
     uint64_t offset;
-    void *user; /* the caller's; never looked at */
+    bool is_atomic; /* IO_OP_WRITE: whole or not at all; the size is a power of two, at most
+                       io_file_atomic_write_bytes, and divides the offset. Never merged */
+    void *user;     /* the caller's; never looked at */
 
     firn_rc rc;         /* FIRN_OK, or as io_read and io_write return */
     int error;          /* the errno behind rc, 0 if there is none */

@@ -17,8 +17,9 @@ struct io_driver_queue;
 
 /** What a driver says of a file it has opened. */
 struct io_handle_info {
-    void *handle;       /* the driver's own; goes into request->handle */
-    uint32_t alignment; /* a power of two; 1 when the page cache is used */
+    void *handle;                /* the driver's own; goes into request->handle */
+    uint32_t alignment;          /* a power of two; 1 when the page cache is used */
+    uint32_t atomic_write_bytes; /* see io_file_atomic_write_bytes; 0 as a rule */
     bool direct; /* false although IO_OPEN_DIRECT was asked for: refused, and io.c warns of it */
 };
 
@@ -50,7 +51,7 @@ struct io_driver_ops {
     void (*unlock)(struct io_driver *driver, void *lock);
 
     /* Carry out one request now: its vectors at its offset, on request->handle. Returns bytes
-       moved, 0 for syncs. */
+       moved, 0 for syncs. An atomic one moves all bytes or none. */
     int64_t (*execute)(struct io_driver *driver, const struct io_request *request);
 
     int (*queue_open)(struct io_driver *driver, unsigned depth, struct io_driver_queue **queue);

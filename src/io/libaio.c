@@ -84,6 +84,7 @@ static void fill_block(struct iocb *block, struct io_request *request)
             io_prep_pwrite(block, fd, vectors->iov_base, vectors->iov_len, offset);
         else
             io_prep_pwritev(block, fd, vectors, count, offset);
+        block->aio_rw_flags = request->is_atomic ? POSIX_RWF_ATOMIC : 0;
         break;
     case IO_OP_SYNC_DATA:
         io_prep_fdsync(block, fd);

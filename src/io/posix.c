@@ -95,6 +95,22 @@ static uint32_t direct_alignment(int fd)
     return block_bytes;
 }
 
+/* What the kernel says of atomic writes of up to how many bytes. These lines spell out what headers
+   older than Linux 6.11 do not have; the layout of statx(2) is the kernel's promise. */
+static uint32_t atomic_write_bytes(int fd)
+{
+    enum { STATX_WRITE_ATOMIC_MASK = 0x10000, AT_UNIT_MIN = 0xa8, AT_UNIT_MAX = 0xac };
+    struct statx extended;
+    uint32_t unit_min;
+    uint32_t unit_max;
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_WRITE_ATOMIC_MASK, &extended) != 0 ||
+        (extended.stx_mask & STATX_WRITE_ATOMIC_MASK) == 0)
+        return 0;
+    memcpy(&unit_min, (const char *)&extended + AT_UNIT_MIN, sizeof(unit_min));
+    memcpy(&unit_max, (const char *)&extended + AT_UNIT_MAX, sizeof(unit_max));
+    return unit_min != 0 && is_power_of_two(unit_max) ? unit_max : 0;
+}
+
 /* Leave the page cache, if the file system lets us. It is asked for after opening, not with it: a
    refusal then comes before anything was created or cut off. */
 static void try_direct(int fd, struct io_handle_info *info)
@@ -109,6 +125,7 @@ static void try_direct(int fd, struct io_handle_info *info)
     }
     info->direct = true;
     info->alignment = alignment;
+    info->atomic_write_bytes = atomic_write_bytes(fd);
 }
 
 /* ---- Files ---- */
@@ -203,8 +220,11 @@ int64_t posix_execute(const struct io_request *request)
                             : preadv(fd, vectors, count, offset);
         break;
     case IO_OP_WRITE:
-        result = count == 1 ? pwrite(fd, vectors->iov_base, vectors->iov_len, offset)
-                            : pwritev(fd, vectors, count, offset);
+        if (request->is_atomic)
+            result = pwritev2(fd, vectors, count, offset, POSIX_RWF_ATOMIC);
+        else
+            result = count == 1 ? pwrite(fd, vectors->iov_base, vectors->iov_len, offset)
+                                : pwritev(fd, vectors, count, offset);
         break;
     case IO_OP_SYNC_DATA:
         result = fdatasync(fd);

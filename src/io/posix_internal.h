@@ -7,6 +7,9 @@
 
 #include "io/io_internal.h"
 
+/** RWF_ATOMIC, which headers older than Linux 6.11 do not have. */
+enum { POSIX_RWF_ATOMIC = 0x40 };
+
 /** A real file's handle. */
 struct posix_handle {
     int fd;

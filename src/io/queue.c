@@ -110,6 +110,7 @@ static bool list_is_sorted(const struct request_list *list)
 static bool is_adjacent(const struct io_request *left, const struct io_request *right)
 {
     return left->file == right->file && left->op == right->op && !op_is_sync(left->op) &&
+           !left->is_atomic && !right->is_atomic &&
            left->offset + left->size_bytes == right->offset;
 }
 

@@ -12,6 +12,14 @@
 /* A system call that is interrupted this often without moving a byte will not succeed. */
 enum { RETRIES_MAX = 1000 };
 
+/* The kernel's conditions: else it would refuse the write, or worse not keep it whole. */
+static bool atomic_is_possible(const struct io_request *request)
+{
+    uint32_t size_bytes = request->size_bytes;
+    return request->op == IO_OP_WRITE && size_bytes <= request->file->atomic_write_bytes &&
+           (size_bytes & (size_bytes - 1)) == 0 && request->offset % size_bytes == 0;
+}
+
 bool request_prepare(struct io_request *request)
 {
     const struct io_file *file = request->file;
@@ -34,6 +42,8 @@ bool request_prepare(struct io_request *request)
         request->rc = FIRN_E_INVALID;
     else if (request->op == IO_OP_WRITE && (file->flags & IO_OPEN_READ_ONLY) != 0)
         request->rc = FIRN_E_PERMISSION;
+    else if (request->is_atomic && !atomic_is_possible(request))
+        request->rc = FIRN_E_INVALID;
     return request->rc == FIRN_OK;
 }
 
@@ -106,7 +116,7 @@ enum request_verdict request_settle(struct io_request *request)
     if (request->result >= 0 && request->result < (int64_t)request->size_bytes) {
         /* Direct I/O must go on at a block's start; less than a block read is the file's end. */
         uint32_t moved_bytes = (uint32_t)request->result & ~(request->file->alignment - 1);
-        if (moved_bytes != 0) {
+        if (moved_bytes != 0 && !request->is_atomic) {
             request_advance(request, moved_bytes);
             return REQUEST_CONTINUE;
         }
@@ -170,6 +180,12 @@ static firn_rc raise_invalid(const struct io_request *request, const char *verb)
         return rc_raise(request->rc,
                         "cannot %s %u bytes at offset %llu of %s: no file reaches that far", verb,
                         request->size_bytes, (unsigned long long)request->offset, file->path);
+    if (request->is_atomic && !atomic_is_possible(request))
+        return rc_raise(request->rc,
+                        "cannot write %u bytes at offset %llu of %s atomically: at most %u are "
+                        "possible, a power of two that divides the offset",
+                        request->size_bytes, (unsigned long long)request->offset, file->path,
+                        file->atomic_write_bytes);
     return rc_raise(request->rc,
                     "cannot %s %u bytes at offset %llu of %s, memory at %p: direct I/O needs all "
                     "three to be multiples of %u",
@@ -192,7 +208,7 @@ firn_rc io_request_raise(const struct io_request *request)
     }
     const char *verb = request->op == IO_OP_READ ? "read" : "write";
     unsigned long long offset = request->offset;
-    if (request->error == EINVAL && request->file->direct)
+    if (request->error == EINVAL && request->file->direct && !request->is_atomic)
         return rc_raise(request->rc,
                         "cannot %s %u bytes at offset %llu of %s: its direct I/O refuses them, "
                         "though they are multiples of %u; try larger blocks",

@@ -107,6 +107,7 @@ static int sim_open(struct io_driver *driver, enum io_class class, const char *p
     info->handle = handle;
     info->direct = (flags & IO_OPEN_DIRECT) != 0;
     info->alignment = info->direct ? disk->options.sector_bytes : 1;
+    info->atomic_write_bytes = info->direct ? disk->options.atomic_write_bytes : 0;
     return 0;
 }
 

@@ -142,7 +142,7 @@ int64_t sim_file_write(struct sim_disk *disk, struct sim_node *node,
     if (size_bytes == 0)
         return 0;
     uint64_t fitting = file_fitting(disk, node, request->offset, size_bytes);
-    if (fitting == 0)
+    if (fitting == 0 || (request->is_atomic && fitting < size_bytes))
         return -ENOSPC;
     uint64_t offset = request->offset;
     uint64_t end = offset + fitting;
@@ -154,7 +154,9 @@ int64_t sim_file_write(struct sim_disk *disk, struct sim_node *node,
     bool resizes = end > node->live_size;
     if (resizes)
         node->live_size = end;
-    change_append(disk, node, request->offset, end, end)->resizes = resizes;
+    struct sim_change *change = change_append(disk, node, request->offset, end, end);
+    change->resizes = resizes;
+    change->is_atomic = request->is_atomic;
     return (int64_t)fitting;
 }
 
@@ -270,7 +272,8 @@ static void change_tear(const struct sim_change *change, struct sim_image *image
 static void change_cut(const struct sim_change *change, struct sim_node *node,
                        uint32_t sector_bytes, enum sim_cut cut, unsigned chance, struct rng *rng)
 {
-    if (cut == SIM_CUT_TEAR && !change->durable && !change->allocates) {
+    bool is_whole = change->durable || change->allocates || change->is_atomic;
+    if (cut == SIM_CUT_TEAR && !is_whole) {
         change_tear(change, &node->durable, sector_bytes, chance, rng);
         if (change->resizes && sim_coin(rng, chance))
             node->durable_size = change->size_after;

@@ -77,6 +77,7 @@ struct sim_change {
     bool durable;   /* a synchronous write: no cut takes it back */
     bool resizes;   /* the size before was another one */
     bool allocates; /* gives its range space, and leaves bytes alone */
+    bool is_atomic; /* a write that is kept or lost whole */
     uint64_t offset;
     uint64_t size_bytes;
     uint64_t filled_bytes; /* the range begins with so many of `bytes`; zeros follow */

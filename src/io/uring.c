@@ -95,6 +95,7 @@ static void fill_entry(struct io_uring_sqe *entry, struct io_request *request)
                                 request->offset);
         else
             io_uring_prep_writev(entry, fd, vectors, count, request->offset);
+        entry->rw_flags = request->is_atomic ? POSIX_RWF_ATOMIC : 0;
         break;
     case IO_OP_SYNC_DATA:
         io_uring_prep_fsync(entry, fd, IORING_FSYNC_DATASYNC);

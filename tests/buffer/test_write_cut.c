@@ -73,10 +73,9 @@ static void cut_recovery(struct sim_disk *disk, struct redo *redo, enum sim_cut 
 static unsigned cuts_tried;
 
 /* @return how many of the cuts at every `stride`-th step were not survived */
-static unsigned try_cuts(struct buffer_options options, enum sim_cut cut, uint64_t seed,
-                         unsigned stride, bool recovery_too)
+static unsigned try_cuts_on(struct sim_disk *original, struct buffer_options options,
+                            enum sim_cut cut, uint64_t seed, unsigned stride, bool recovery_too)
 {
-    struct sim_disk *original = world_disk();
     unsigned failures = 0;
     bool is_cut = true;
     struct rng rng;
@@ -91,7 +90,7 @@ static unsigned try_cuts(struct buffer_options options, enum sim_cut cut, uint64
         cuts_tried++;
         if (!world_survives(disk, &redo, options)) {
             failures++;
-            if (options.doublewrite == BUFFER_DOUBLEWRITE_ON && !options.skip_data_sync)
+            if (options.doublewrite != BUFFER_DOUBLEWRITE_OFF && !options.skip_data_sync)
                 print_error("not survived: %s at step %llu, seed %llu: %s\n", cut_name(cut),
                             (unsigned long long)step, (unsigned long long)seed, firn_error_text());
         }
@@ -100,6 +99,12 @@ static unsigned try_cuts(struct buffer_options options, enum sim_cut cut, uint64
     }
     sim_disk_destroy(original);
     return failures;
+}
+
+static unsigned try_cuts(struct buffer_options options, enum sim_cut cut, uint64_t seed,
+                         unsigned stride, bool recovery_too)
+{
+    return try_cuts_on(world_disk(), options, cut, seed, stride, recovery_too);
 }
 
 static void test_a_cut_at_any_step_is_survived(void **state)
@@ -129,6 +134,45 @@ static void test_without_doublewrite_torn_pages_are_seen(void **state)
     assert_true(try_cuts(options, SIM_CUT_TEAR, 1, 1, false) > 0);
 }
 
+/* A device that writes pages whole needs no doublewrite, and it is seen; one that does not, or that
+   is not asked to, does. */
+static void test_atomic_writes_take_the_place_of_doublewrite(void **state)
+{
+    (void)state;
+    uint64_t seed = test_seed(7);
+    struct buffer_options options = world_options();
+    options.doublewrite = BUFFER_DOUBLEWRITE_DETECT;
+    assert_int_equal(
+        try_cuts_on(world_disk_with(WORLD_PAGE_BYTES), options, SIM_CUT_TEAR, seed, 1, false), 0);
+    assert_int_equal(try_cuts_on(world_disk_with(1024), options, SIM_CUT_TEAR, seed, 1, false), 0);
+    options.doublewrite = BUFFER_DOUBLEWRITE_OFF;
+    assert_true(
+        try_cuts_on(world_disk_with(WORLD_PAGE_BYTES), options, SIM_CUT_TEAR, seed, 1, false) > 0);
+}
+
+static void test_doublewrite_is_left_out_where_detected(void **state)
+{
+    (void)state;
+    for (unsigned atomic = 0; atomic < 2; atomic++) {
+        struct sim_disk *disk = world_disk_with(atomic != 0 ? 16384 : 0);
+        struct buffer_options options = world_options();
+        struct redo redo;
+        struct world world;
+        struct buffer_counters counters = {0};
+        options.doublewrite = BUFFER_DOUBLEWRITE_DETECT;
+        fake_redo_init(&redo);
+        ASSERT_OK(world_open(&world, disk, &redo, options));
+        ASSERT_OK(world_make_pages(&world));
+        ASSERT_OK(buffer_flush(world.pool, UINT64_MAX));
+        buffer_writer_counters(world.pool, &counters);
+        assert_int_equal(counters.doublewrite, atomic == 0);
+        assert_int_equal(counters.doublewrite_pages, atomic == 0 ? counters.pages_written : 0);
+        world_close(&world);
+        fake_redo_free(&redo);
+        sim_disk_destroy(disk);
+    }
+}
+
 static void test_a_missing_data_sync_is_seen(void **state)
 {
     (void)state;
@@ -144,6 +188,8 @@ int main(void)
         cmocka_unit_test(test_a_cut_at_any_step_is_survived),
         cmocka_unit_test(test_cuts_in_recovery_are_survived),
         cmocka_unit_test(test_without_doublewrite_torn_pages_are_seen),
+        cmocka_unit_test(test_atomic_writes_take_the_place_of_doublewrite),
+        cmocka_unit_test(test_doublewrite_is_left_out_where_detected),
         cmocka_unit_test(test_a_missing_data_sync_is_seen),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -85,10 +85,14 @@ static inline void world_close(struct world *world)
     io_system_close(world->system);
 }
 
-/** A disk with tablespaces of zeros and a doublewrite file, all durable. */
-static inline struct sim_disk *world_disk(void)
+/** A disk with tablespaces of zeros and a doublewrite file, all durable.
+ * @param atomic_write_bytes  what it writes whole if asked; 0: sectors only */
+static inline struct sim_disk *world_disk_with(uint32_t atomic_write_bytes)
 {
-    struct sim_disk *disk = disk_make();
+    struct sim_disk *disk;
+    ASSERT_OK(sim_disk_create(&(struct sim_disk_options){.sector_bytes = SECTOR,
+                                                         .atomic_write_bytes = atomic_write_bytes},
+                              &disk));
     struct redo redo;
     struct world world;
     fake_redo_init(&redo);
@@ -101,6 +105,11 @@ static inline struct sim_disk *world_disk(void)
     world_close(&world);
     fake_redo_free(&redo);
     return disk;
+}
+
+static inline struct sim_disk *world_disk(void)
+{
+    return world_disk_with(0);
 }
 
 /* ---- Changing pages ---- */
