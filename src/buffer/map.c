@@ -139,6 +139,19 @@ void map_close(struct buffer_pool *pool)
 
 /* ---- Finding ---- */
 
+/* @return which slots of a bucket have a tag, by bits. Without branches: which one it is, is
+ * chance. */
+static inline unsigned bucket_match(const struct map_bucket *bucket, uint32_t tag)
+{
+    unsigned match = 0;
+    for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
+        /* Acquire: the frame's page id was set before the slot. */
+        uint64_t slot = atomic_load_explicit(&bucket->slots[i], memory_order_acquire);
+        match |= (unsigned)(slot >> 32 == tag) << i;
+    }
+    return match;
+}
+
 struct buffer_frame *map_find(const struct buffer_pool *pool, uint64_t page_id)
 {
     uint64_t hash = hash_page(page_id);
@@ -147,10 +160,11 @@ struct buffer_frame *map_find(const struct buffer_pool *pool, uint64_t page_id)
     uint32_t index = home_bucket(hash, bucket_count);
     for (uint32_t probes = 0; probes < bucket_count; probes++) {
         const struct map_bucket *bucket = &partition->buckets[index];
-        for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
-            /* Acquire: the frame's page id was set before the slot. */
+        unsigned match = bucket_match(bucket, (uint32_t)hash);
+        for (; match != 0; match &= match - 1) {
+            unsigned i = (unsigned)__builtin_ctz(match);
             uint64_t slot = atomic_load_explicit(&bucket->slots[i], memory_order_acquire);
-            if (slot >> 32 != (uint32_t)hash || slot == 0)
+            if ((uint32_t)slot == 0)
                 continue;
             struct buffer_frame *frame = &pool->frames[(uint32_t)slot - 1];
             if (atomic_load_explicit(&frame->page_id, memory_order_relaxed) == page_id)

@@ -72,10 +72,8 @@ void frame_arrived(struct buffer_frame *frame, enum buffer_mode mode, unsigned p
 firn_rc frame_verify(struct buffer_pool *pool, struct buffer_frame *frame, enum page_state *state)
 {
     /* After the read: what was on the device by then had its log reserved before. */
-    struct redo *redo = pool->options.redo;
-    uint64_t lsn_limit = redo != NULL ? redo_reserved_lsn(redo) : UINT64_MAX;
     *state = page_verify(buffer_page(pool, frame), pool->page_size_bytes, buffer_page_id(frame),
-                         lsn_limit);
+                         redo_reserved_lsn(pool->options.redo));
     return *state == PAGE_GOOD ? FIRN_OK : FIRN_E_CORRUPT;
 }
 
