@@ -120,8 +120,7 @@ struct buffer_frame {
     _Atomic uint8_t read_ahead;  /* came in by read-ahead and was not touched since */
     uint8_t changed;             /* the holder of EXCLUSIVE: the version changes at its end */
     uint8_t is_new;              /* the holder of EXCLUSIVE: from buffer_fix_new, no page yet */
-    _Atomic uint8_t read_state;  /* enum page_state, of a read that failed */
-    _Atomic int16_t read_rc;     /* firn_rc of it */
+    _Atomic int16_t read_rc;     /* firn_rc that a reader failed with, for those who waited */
     _Atomic uint64_t oldest_lsn; /* the writer's, as are these: no frame of log below it changed the
                                     page since a copy was made for writing; 0: none did */
     uint32_t flush_prev;         /* the writer's lock */

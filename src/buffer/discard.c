@@ -28,7 +28,7 @@ static void drop(struct buffer_pool *pool, struct buffer_frame *frame, uint64_t 
 {
     if ((state & BUFFER_IS_DIRTY) != 0)
         buffer_flush_drop(pool, frame);
-    frame_withdraw(pool, frame, FIRN_OK, PAGE_GOOD);
+    frame_withdraw(pool, frame, FIRN_OK);
 }
 
 static void discard_frame(struct buffer_pool *pool, struct buffer_frame *frame, uint32_t space,

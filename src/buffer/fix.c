@@ -11,7 +11,7 @@ enum fix_outcome {
     FIX_HELD,
     FIX_GONE,   /* the frame has another page or none: look again */
     FIX_BUSY,   /* and we are not to wait */
-    FIX_FAILED, /* its reader failed; the frame's read_rc, raised again, says how */
+    FIX_FAILED, /* its reader failed */
 };
 
 /* The caller has pinned a frame and must wait for its latch. */
@@ -20,15 +20,11 @@ static enum fix_outcome wait_pinned(struct buffer_pool *pool, struct buffer_fram
 {
     if (latch_wait(frame, mode))
         return FIX_HELD;
-    uint64_t page_id = buffer_page_id(frame);
-    firn_rc read_rc = (firn_rc)atomic_load_explicit(&frame->read_rc, memory_order_relaxed);
-    enum page_state state =
-        (enum page_state)atomic_load_explicit(&frame->read_state, memory_order_relaxed);
+    *rc = (firn_rc)atomic_load_explicit(&frame->read_rc, memory_order_relaxed);
+    if (*rc != FIRN_OK)
+        rc_raise(*rc, "%s", (const char *)buffer_page(pool, frame)); /* its reader's words */
     frame_leave(pool, frame);
-    if (read_rc == FIRN_OK)
-        return FIX_GONE;
-    *rc = page_read_raise(pool, page_id, read_rc, state);
-    return FIX_FAILED;
+    return *rc == FIRN_OK ? FIX_GONE : FIX_FAILED;
 }
 
 /* Pin and latch a frame that had the page a moment ago. */
@@ -138,7 +134,7 @@ void buffer_unfix(struct buffer_pool *pool, struct buffer_frame *frame, enum buf
         break;
     case BUFFER_EXCLUSIVE:
         if (__builtin_expect(frame->is_new, 0))
-            frame_withdraw(pool, frame, FIRN_OK, PAGE_GOOD); /* it has never become a page */
+            frame_withdraw(pool, frame, FIRN_OK); /* it has never become a page */
         else
             latch_end_exclusive(frame, 1);
         break;

@@ -187,19 +187,25 @@ bool frame_publish(struct buffer_pool *pool, struct buffer_frame *frame, uint64_
                    uint64_t flags);
 
 /** Take a page that frame_publish made away again, with the publisher's pin. Those who wait for it
- * get the failure, or look again if rc is FIRN_OK. */
-void frame_withdraw(struct buffer_pool *pool, struct buffer_frame *frame, firn_rc rc,
-                    enum page_state state);
+ * fail as well, with rc and the thread's error text, or look again if rc is FIRN_OK. */
+void frame_withdraw(struct buffer_pool *pool, struct buffer_frame *frame, firn_rc rc);
 
-/** The bytes have come: let others in, and turn the exclusive latch into one in another mode. */
-void frame_arrived(struct buffer_frame *frame, enum buffer_mode mode, unsigned pins_to_drop);
+/** Tell where the page of a published frame lies. If that fails the frame is withdrawn. @param
+ * ahead as frame_settle */
+firn_rc frame_locate(struct buffer_pool *pool, struct buffer_frame *frame, bool ahead,
+                     struct io_file **file, uint64_t *offset);
 
-/** Judge the bytes that were read into a frame. FIRN_E_CORRUPT without an error text. */
-firn_rc frame_verify(struct buffer_pool *pool, struct buffer_frame *frame, enum page_state *state);
-
-/** Raise what a reader of a page failed with. */
-firn_rc page_read_raise(struct buffer_pool *pool, uint64_t page_id, firn_rc rc,
-                        enum page_state state);
+/**
+ * A read into a published frame has ended. If the bytes are the page, let others in and hold it in
+ * a mode; withdraw the frame otherwise.
+ *
+ * @param rc     of the request; raised if it is a failure
+ * @param ahead  nobody holds it: the mode is BUFFER_PIN, and the pin goes, too; who waits for a
+ * page that fails is to read it again
+ * @return FIRN_OK, or what was wrong, raised
+ */
+firn_rc frame_settle(struct buffer_pool *pool, struct buffer_frame *frame,
+                     const struct io_file *file, firn_rc rc, enum buffer_mode mode, bool ahead);
 
 /** Read a page that is not in the pool and hold it in a mode. *frame is NULL when somebody else was
  * faster: look again. */

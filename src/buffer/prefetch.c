@@ -8,7 +8,8 @@
  * pages have then come when buffer_prefetch returns.
  *
  * Pages under way are bounded by a part of the pool and by what a device's ring holds; beyond that
- * read-ahead skips pages rather than wait. A page that fails is withdrawn; who fixes it reads anew.
+ * read-ahead skips pages rather than wait. A page that fails is withdrawn; who waits for it reads
+ * it anew: read-ahead may have come before the page was there.
  */
 #include "base/memory.h"
 #include "buffer/pool_internal.h"
@@ -73,18 +74,9 @@ static void request_fill(const struct buffer_pool *pool, struct io_request *requ
 static void request_settle(struct buffer_pool *pool, const struct io_request *request)
 {
     struct buffer_frame *frame = request->user;
-    enum page_state state = PAGE_GOOD;
-    firn_rc rc = request->rc;
+    firn_rc rc = request->rc == FIRN_OK ? FIRN_OK : io_request_raise(request);
     atomic_fetch_sub_explicit(&pool->reader->under_way, 1, memory_order_relaxed);
-    if (rc == FIRN_OK)
-        rc = frame_verify(pool, frame, &state);
-    if (rc != FIRN_OK) {
-        frame_withdraw(pool, frame, rc, state);
-        return;
-    }
-    atomic_fetch_add_explicit(&pool->pages_read, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&pool->pages_read_ahead, 1, memory_order_relaxed);
-    frame_arrived(frame, BUFFER_PIN, 1);
+    (void)frame_settle(pool, frame, request->file, rc, BUFFER_PIN, true);
 }
 
 static void execute_all(struct buffer_pool *pool, struct io_request *const *requests,
@@ -99,7 +91,6 @@ static void execute_all(struct buffer_pool *pool, struct io_request *const *requ
 /* Publish a frame for a page. @return false if there is no need or no way */
 static bool page_prepare(struct buffer_pool *pool, uint64_t page_id, struct read_page *page)
 {
-    const struct buffer_files *files = &pool->options.files;
     uint32_t most = atomic_load_explicit(&pool->frame_count, memory_order_relaxed) / POOL_PART;
     if (map_find(pool, page_id) != NULL ||
         atomic_load_explicit(&pool->reader->under_way, memory_order_relaxed) >= most)
@@ -110,11 +101,8 @@ static bool page_prepare(struct buffer_pool *pool, uint64_t page_id, struct read
     atomic_store_explicit(&page->frame->read_ahead, 1, memory_order_relaxed);
     if (!frame_publish(pool, page->frame, page_id, BUFFER_IS_READING))
         return false;
-    firn_rc rc = files->locate(files->context, page_id, &page->file, &page->offset);
-    if (rc != FIRN_OK) { /* asked behind publishing: see read_into */
-        frame_withdraw(pool, page->frame, rc, PAGE_GOOD);
+    if (frame_locate(pool, page->frame, true, &page->file, &page->offset) != FIRN_OK)
         return false;
-    }
     atomic_fetch_add_explicit(&pool->reader->under_way, 1, memory_order_relaxed);
     return true;
 }

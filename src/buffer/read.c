@@ -9,6 +9,8 @@
 #include "base/inject.h"
 #include "buffer/pool_internal.h"
 
+#include <stdio.h>
+
 bool frame_publish(struct buffer_pool *pool, struct buffer_frame *frame, uint64_t page_id,
                    uint64_t flags)
 {
@@ -32,12 +34,19 @@ bool frame_publish(struct buffer_pool *pool, struct buffer_frame *frame, uint64_
     return published;
 }
 
-void frame_withdraw(struct buffer_pool *pool, struct buffer_frame *frame, firn_rc rc,
-                    enum page_state page_state)
+/* A page that could not be read has no bytes: those who wait for it find the error text there,
+   which nobody takes for a page, and which stays until the last of them has left. */
+static void leave_text(struct buffer_pool *pool, struct buffer_frame *frame)
+{
+    snprintf((char *)buffer_page(pool, frame), pool->page_size_bytes, "%s", firn_error_text());
+}
+
+void frame_withdraw(struct buffer_pool *pool, struct buffer_frame *frame, firn_rc rc)
 {
     uint64_t page_id = buffer_page_id(frame);
+    if (rc != FIRN_OK)
+        leave_text(pool, frame);
     atomic_store_explicit(&frame->read_rc, (int16_t)rc, memory_order_relaxed);
-    atomic_store_explicit(&frame->read_state, (uint8_t)page_state, memory_order_relaxed);
     map_lock(pool, page_id);
     map_remove_locked(pool, page_id, frame);
     uint64_t state = atomic_load_explicit(&frame->state, memory_order_relaxed);
@@ -55,49 +64,41 @@ void frame_withdraw(struct buffer_pool *pool, struct buffer_frame *frame, firn_r
         frame_free(pool, frame);
 }
 
-void frame_arrived(struct buffer_frame *frame, enum buffer_mode mode, unsigned pins_to_drop)
+/* The bytes have come: let others in. */
+static void frame_arrived(struct buffer_frame *frame, enum buffer_mode mode, unsigned pins)
 {
     uint64_t state = atomic_load_explicit(&frame->state, memory_order_relaxed);
     uint64_t arrived;
     do {
         arrived = state & ~(BUFFER_IS_READING | BUFFER_HAS_WAITERS | BUFFER_IS_WANTED |
                             BUFFER_IS_EXCLUSIVE);
-        arrived = state_latched(arrived, mode) - pins_to_drop * BUFFER_PIN_ONE;
+        arrived = state_latched(arrived, mode) - pins * BUFFER_PIN_ONE;
     } while (!atomic_compare_exchange_weak_explicit(&frame->state, &state, arrived,
                                                     memory_order_acq_rel, memory_order_relaxed));
     if ((state & BUFFER_HAS_WAITERS) != 0)
         latch_wake(frame);
 }
 
-firn_rc frame_verify(struct buffer_pool *pool, struct buffer_frame *frame, enum page_state *state)
+/* Raise what is wrong with the bytes that were read. */
+static firn_rc judge(struct buffer_pool *pool, struct buffer_frame *frame,
+                     const struct io_file *file)
 {
+    uint64_t page_id = buffer_page_id(frame);
     /* After the read: what was on the device by then had its log reserved before. */
-    *state = page_verify(buffer_page(pool, frame), pool->page_size_bytes, buffer_page_id(frame),
-                         redo_reserved_lsn(pool->options.redo));
-    return *state == PAGE_GOOD ? FIRN_OK : FIRN_E_CORRUPT;
+    uint64_t lsn_limit = redo_reserved_lsn(pool->options.redo);
+    enum page_state state =
+        page_verify(buffer_page(pool, frame), pool->page_size_bytes, page_id, lsn_limit);
+    if (state == PAGE_GOOD)
+        return FIRN_OK;
+    return rc_raise(FIRN_E_CORRUPT,
+                    "page %u of table space %u (%s) %s: restore the file from a backup, or dump "
+                    "what can still be read",
+                    page_id_number(page_id), page_id_space(page_id), io_file_path(file),
+                    page_state_text(state));
 }
 
-firn_rc page_read_raise(struct buffer_pool *pool, uint64_t page_id, firn_rc rc,
-                        enum page_state state)
-{
-    struct io_file *file;
-    uint64_t offset;
-    const char *path = "a file that is gone";
-    if (pool->options.files.locate(pool->options.files.context, page_id, &file, &offset) == FIRN_OK)
-        path = io_file_path(file);
-    unsigned space = page_id_space(page_id);
-    unsigned number = page_id_number(page_id);
-    if (rc == FIRN_E_CORRUPT && state != PAGE_GOOD)
-        return rc_raise(rc,
-                        "page %u of table space %u (%s) %s: restore the file from a backup, or "
-                        "dump what can still be read",
-                        number, space, path, page_state_text(state));
-    return rc_raise(rc, "page %u of table space %u (%s) could not be read: %s", number, space, path,
-                    firn_rc_text(rc));
-}
-
-/* The thread's error text is what io_read said. */
-static firn_rc read_failed(uint64_t page_id, firn_rc rc)
+/* The thread's error text is what the request said: add which page it was. */
+static firn_rc name_page(uint64_t page_id, firn_rc rc)
 {
     const char *advice = "";
     if (rc == FIRN_E_SHORT) {
@@ -108,49 +109,48 @@ static firn_rc read_failed(uint64_t page_id, firn_rc rc)
                     page_id_space(page_id), firn_error_text(), advice);
 }
 
-/* Asking where the page lies comes behind publishing the frame: a tablespace that is dropped is
- * first found no longer, then its frames are discarded (buffer_discard waits for this one), then
- * its file is closed. */
-static firn_rc read_into(struct buffer_pool *pool, struct buffer_frame *frame)
+firn_rc frame_settle(struct buffer_pool *pool, struct buffer_frame *frame,
+                     const struct io_file *file, firn_rc rc, enum buffer_mode mode, bool ahead)
 {
-    const struct buffer_files *files = &pool->options.files;
-    uint64_t page_id = buffer_page_id(frame);
-    struct io_file *file;
-    uint64_t offset;
-    enum page_state state = PAGE_GOOD;
-    INJECT("buffer-read-published");
-    firn_rc rc = files->locate(files->context, page_id, &file, &offset);
-    if (rc == FIRN_OK) {
-        INJECT("buffer-read-located");
-        rc = io_read(file, buffer_page(pool, frame), pool->page_size_bytes, offset);
-        if (rc != FIRN_OK)
-            rc = read_failed(page_id, rc);
-    }
+    rc = rc == FIRN_OK ? judge(pool, frame, file) : name_page(buffer_page_id(frame), rc);
     if (rc != FIRN_OK) {
-        frame_withdraw(pool, frame, rc, PAGE_GOOD);
-        return rc;
-    }
-    rc = frame_verify(pool, frame, &state);
-    if (rc != FIRN_OK) {
-        page_read_raise(pool, page_id, rc, state);
-        frame_withdraw(pool, frame, rc, state);
+        /* Read-ahead fails for itself: it may have come before the page was there. */
+        frame_withdraw(pool, frame, ahead ? FIRN_OK : rc);
         return rc;
     }
     atomic_fetch_add_explicit(&pool->pages_read, 1, memory_order_relaxed);
+    if (ahead)
+        atomic_fetch_add_explicit(&pool->pages_read_ahead, 1, memory_order_relaxed);
+    frame_arrived(frame, mode, ahead ? 1 : 0);
     return FIRN_OK;
+}
+
+firn_rc frame_locate(struct buffer_pool *pool, struct buffer_frame *frame, bool ahead,
+                     struct io_file **file, uint64_t *offset)
+{
+    const struct buffer_files *files = &pool->options.files;
+    firn_rc rc = files->locate(files->context, buffer_page_id(frame), file, offset);
+    if (rc != FIRN_OK)
+        frame_withdraw(pool, frame, ahead ? FIRN_OK : rc);
+    return rc;
 }
 
 firn_rc page_read(struct buffer_pool *pool, uint64_t page_id, enum buffer_mode mode,
                   enum buffer_hint hint, struct buffer_frame **frame)
 {
     struct buffer_frame *taken;
+    struct io_file *file;
+    uint64_t offset;
     *frame = NULL;
     FIRN_TRY(frame_take(pool, &taken));
     atomic_store_explicit(&taken->read_ahead, hint == BUFFER_HINT_READ_AHEAD, memory_order_relaxed);
     if (!frame_publish(pool, taken, page_id, BUFFER_IS_READING))
         return FIRN_OK;
-    FIRN_TRY(read_into(pool, taken));
-    frame_arrived(taken, mode, 0);
+    INJECT("buffer-read-published");
+    FIRN_TRY(frame_locate(pool, taken, false, &file, &offset));
+    INJECT("buffer-read-located");
+    firn_rc rc = io_read(file, buffer_page(pool, taken), pool->page_size_bytes, offset);
+    FIRN_TRY(frame_settle(pool, taken, file, rc, mode, false));
     *frame = taken;
     return FIRN_OK;
 }

@@ -21,6 +21,7 @@ struct pool_files {
     struct io_file *file;
     uint32_t page_size_bytes;
     uint32_t pages;
+    bool (*exists)(uint32_t page_no); /* NULL: all pages do */
 };
 
 static inline uint64_t page_id(uint32_t page_no)
@@ -32,7 +33,8 @@ static inline firn_rc files_locate(void *context, uint64_t id, struct io_file **
                                    uint64_t *offset)
 {
     const struct pool_files *files = context;
-    if (page_id_space(id) != POOL_SPACE || page_id_number(id) >= files->pages)
+    if (page_id_space(id) != POOL_SPACE || page_id_number(id) >= files->pages ||
+        (files->exists != NULL && !files->exists(page_id_number(id))))
         return rc_raise(FIRN_E_NOT_FOUND, "there is no page %u in table space %u",
                         page_id_number(id), page_id_space(id));
     *file = files->file;

@@ -192,6 +192,31 @@ static void a_failed_read_fails_for_all_who_waited_and_nobody_else(void **state)
     assert_frames_complete();
 }
 
+static atomic_uint asked;
+
+/* Not there yet when it is asked for first, and somebody waits for it by then. */
+static bool comes_to_exist(uint32_t page_no)
+{
+    assert_int_equal(page_no, 9);
+    if (asked++ > 0)
+        return true;
+    let_another_want_page_9();
+    return false;
+}
+
+static void read_ahead_that_came_too_early_fails_for_itself_only(void **state)
+{
+    (void)state;
+    uint64_t id = page_id(9);
+    asked = 0;
+    world.files.exists = comes_to_exist;
+    assert_int_equal(buffer_prefetch(world.pool, &id, 1), 0);
+    pthread_join(other, NULL);
+    assert_int_equal(other_rc, FIRN_OK);
+    assert_int_equal(asked, 2);
+    assert_frames_complete();
+}
+
 static void who_makes_a_page_anew_does_not_mind_that_its_reading_failed(void **state)
 {
     (void)state;
@@ -259,6 +284,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_failed_read_fails_for_all_who_waited_and_nobody_else,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(discarding_waits_for_a_read_and_its_reader, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(read_ahead_that_came_too_early_fails_for_itself_only, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(who_makes_a_page_anew_does_not_mind_that_its_reading_failed,
                                         setup, teardown),
