@@ -6,6 +6,7 @@
  * leaf: it gets the value that its reference meant, or sees that the chain is gone.
  */
 #include "base/check.h"
+#include "base/inject.h"
 #include "btree/blob_internal.h"
 
 void btree_reference_put(uint8_t to[BTREE_REFERENCE_BYTES], const struct btree_reference *reference)
@@ -242,8 +243,10 @@ firn_rc btree_chain_write(struct btree_session *session, struct btree *tree, str
         .tail = *tail,
     };
     ENSURE(value.size_bytes > 0);
-    while (writer.written < writer.reference.page_count)
+    while (writer.written < writer.reference.page_count) {
         FIRN_TRY(write_step(&writer));
+        INJECT("btree-limbo-step");
+    }
     *tail = writer.tail;
     *reference = writer.reference;
     return FIRN_OK;

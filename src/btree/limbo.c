@@ -9,6 +9,7 @@
  * latch of its page, which comes after those of index and blob pages and before the tablespace's.
  */
 #include "base/check.h"
+#include "base/inject.h"
 #include "btree/blob_internal.h"
 
 #include <inttypes.h>
@@ -278,8 +279,10 @@ firn_rc btree_claim_free_pages(struct btree_session *session, struct btree_claim
                               .which = which,
                               .space = page_id_space(buffer_page_id(claim->frame))};
     FIRN_TRY(read_entry(&freeing));
-    while (freeing.entry.kind == BTREE_LIMBO_CHAIN || freeing.entry.kind == BTREE_LIMBO_LEVEL)
+    while (freeing.entry.kind == BTREE_LIMBO_CHAIN || freeing.entry.kind == BTREE_LIMBO_LEVEL) {
+        INJECT("btree-limbo-step");
         FIRN_TRY(free_step(&freeing));
+    }
     return FIRN_OK;
 }
 

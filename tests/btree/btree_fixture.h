@@ -31,6 +31,7 @@ struct world {
     struct world_options options;
     struct sim_disk *disk;
     struct io_system *system;
+    struct fault_injector *faults; /* of the simulated disk */
     struct btree_base base;
     uint32_t space;
     uint32_t root_page;
@@ -94,6 +95,12 @@ static inline firn_rc world_open_base(struct world *world)
     return FIRN_OK;
 }
 
+static inline void world_open_disk(struct world *world, uint64_t seed)
+{
+    world->system = disk_open(world->options.disk, seed);
+    ASSERT_OK(fault_attach(world->system, seed, &world->faults));
+}
+
 static inline void world_fill_options(struct world *world, const struct world_options *options)
 {
     *world = (struct world){.options = *options};
@@ -111,7 +118,7 @@ static inline void world_fill_options(struct world *world, const struct world_op
     filled->directory = "/";
     if (filled->disk == NULL)
         world->disk = filled->disk = disk_make();
-    world->system = disk_open(filled->disk, 1);
+    world_open_disk(world, 1);
 }
 
 /** Make an environment with an empty tree. */
@@ -177,7 +184,7 @@ static inline firn_rc world_recover(struct world *world, uint64_t seed)
 {
     if (sim_disk_is_cut(world->options.disk))
         sim_disk_restore(world->options.disk);
-    world->system = disk_open(world->options.disk, seed);
+    world_open_disk(world, seed);
     firn_rc rc = world_try_recover(world);
     if (rc != FIRN_OK)
         world_die(world);

@@ -3,11 +3,17 @@
  * disk is asked for. What was acknowledged is there, the rest is there up to some operation and not
  * beyond it, and no page belongs to nobody.
  */
+#include "base/inject.h"
 #include "btree/btree_model.h"
 
 #include "mtr/mtr.h"
 
-enum { OPERATIONS = 60, PENDING_MAX = 16, PREPARED_ROWS = 300 };
+enum {
+    OPERATIONS = 60,
+    PENDING_MAX = 16,
+    PREPARED_ROWS = 300,
+    VALUE_BYTES_MAX = 40 * PAGE_SIZE_MIN,
+};
 
 /* What an operation did to a key, so that it can be undone in the model. */
 struct undo {
@@ -25,14 +31,16 @@ struct trial {
     uint64_t numbers;
     struct undo pending[PENDING_MAX]; /* operations that nobody has been promised */
     unsigned pending_count;
-    uint64_t lsn; /* of the last */
+    uint64_t lsn;  /* of the last */
+    bool is_large; /* values are chains, as a rule */
     uint8_t *value;
 };
 
-static size_t draw_value_bytes(struct rng *rng)
+static size_t draw_value_bytes(struct trial *trial)
 {
-    static const size_t most[] = {100, 100, 100, 700, 3 * PAGE_SIZE_MIN, 25 * PAGE_SIZE_MIN};
-    return rng_below(rng, most[rng_below(rng, ARRAY_COUNT(most))]);
+    static const size_t most[] = {100, 100, 100, 700, 3 * PAGE_SIZE_MIN, VALUE_BYTES_MAX};
+    uint64_t kind = rng_below(&trial->rng, ARRAY_COUNT(most));
+    return rng_below(&trial->rng, most[trial->is_large ? ARRAY_COUNT(most) - 1 : kind]);
 }
 
 static struct span draw_key(struct trial *trial, uint8_t key[16])
@@ -87,7 +95,7 @@ static firn_rc do_operation(struct trial *trial, unsigned puts)
     note_pending(trial, key);
     if (puts_now) {
         uint64_t number = trial->numbers++;
-        size_t size = draw_value_bytes(&trial->rng);
+        size_t size = draw_value_bytes(trial);
         model_put(&trial->model, key, number, size);
         FIRN_TRY(btree_put(world->session, world->tree, key,
                            world_value(trial->value, size, number, 0), &trial->lsn));
@@ -174,7 +182,7 @@ static void trial_init(struct trial *trial, uint64_t seed)
 {
     *trial = (struct trial){.numbers = 0};
     rng_init(&trial->rng, seed);
-    trial->value = malloc(26 * PAGE_SIZE_MIN);
+    trial->value = malloc(VALUE_BYTES_MAX);
 }
 
 static void trial_end(struct trial *trial)
@@ -209,14 +217,25 @@ static void trial_clone(struct trial *trial, const struct trial *prepared, uint6
     ASSERT_OK(world_recover(&trial->world, seed));
 }
 
+/* Between the mini-transactions of one operation, let the log become durable up to there. */
+static void flush_between_steps(const char *point, void *context)
+{
+    struct trial *trial = context;
+    struct redo *redo = trial->world.base.redo;
+    if (strcmp(point, "btree-limbo-step") == 0 && rng_below(&trial->rng, 8) == 0)
+        (void)redo_flush(redo, redo_reserved_lsn(redo), REDO_FLUSH_SYNC);
+}
+
 /* Work until the power goes. Returns false if it stayed. */
 static bool work_until_cut(struct trial *trial, uint64_t steps, enum sim_cut cut)
 {
     unsigned puts = rng_below(&trial->rng, 2) == 0 ? 70 : 20;
     firn_rc rc = FIRN_OK;
     sim_disk_cut_after(trial->world.options.disk, steps, cut, rng_next(&trial->rng));
+    inject_set(flush_between_steps, trial);
     for (unsigned i = 0; i < OPERATIONS && rc == FIRN_OK; i++)
         rc = do_operation(trial, puts);
+    inject_set(NULL, NULL);
     bool was_cut = sim_disk_is_cut(trial->world.options.disk);
     if (!was_cut)
         ASSERT_OK(rc);
@@ -234,6 +253,7 @@ static void a_cut_anywhere_keeps_what_was_acknowledged(void **state)
         struct trial trial;
         trial_clone(&trial, &prepared, seed + 1 + run);
         enum sim_cut cut = all_cuts[run % 4];
+        trial.is_large = run % 8 >= 4;
         bool was_cut = work_until_cut(&trial, 1 + rng_below(&trial.rng, 150), cut);
         recover_and_judge(&trial, was_cut && run % 3 == 0);
         /* And life goes on. */
@@ -295,7 +315,7 @@ static void a_build_that_is_cut_off_leaves_nothing(void **state)
         firn_rc rc = btree_build_begin(world->session, world->tree, 90, &build);
         if (rc == FIRN_OK) {
             for (uint64_t i = 0; i < ROWS && rc == FIRN_OK; i++) {
-                size_t size = draw_value_bytes(&trial.rng);
+                size_t size = draw_value_bytes(&trial);
                 rc =
                     btree_build_add(build, world_key(key, i), world_value(trial.value, size, i, 0));
             }
