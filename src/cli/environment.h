@@ -97,8 +97,9 @@ extern const char *const environment_backend_words[];
          .default_text = "1",                                                                      \
          .value_name = "N",                                                                        \
          .max = 2,                                                                                 \
-         .help = "What a commit waits for: 1, the log is synced; 2, it is written; 0, nothing. "   \
-                 "With 0 and 2 it is synced once a second."},                                      \
+         .help =                                                                                   \
+             "What a commit waits for: 1, the log is synced; 2, the system has it; 0, nothing. "   \
+             "With 0 and 2 it is synced once a second."},                                          \
         {.name = "doublewrite",                                                                    \
          .type = OPTION_CHOICE,                                                                    \
          .offset = ENVIRONMENT_FIELD(place, doublewrite),                                          \

@@ -199,7 +199,8 @@ void store_redo_options(const struct store *store, struct redo_options *options)
         .file_count = from->log_files != 0 ? from->log_files : 2,
         .buffer_size_bytes = from->log_buffer_size_bytes,
         .flush_thread = from->background_threads,
-        .direct = from->direct,
+        /* Mode 2 means the system's memory: past it each commit would wait for the device. */
+        .direct = from->direct && from->flush_log_at_commit != REDO_FLUSH_WRITE,
         .skip_sync = from->canary_skip_log_sync,
     };
     memcpy(options->environment, store->env.id, sizeof(options->environment));

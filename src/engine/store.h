@@ -29,7 +29,7 @@ struct store_options {
     uint64_t log_file_size_bytes;    /* 0: as it is; 96 MiB for a new one */
     uint32_t log_files;              /* 0: as it is; 2 */
     uint64_t log_buffer_size_bytes;  /* 16 MiB */
-    enum redo_flush flush_log_at_commit;
+    enum redo_flush flush_log_at_commit; /* SYNC; with WRITE the log is not opened direct */
     enum buffer_doublewrite doublewrite;
     unsigned io_capacity;              /* 200; pages a second */
     unsigned io_capacity_max;          /* 2000 */
