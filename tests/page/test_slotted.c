@@ -91,6 +91,13 @@ static void a_child_is_that_of_the_last_key_at_or_below(void **state)
     assert_true(slotted_child_at(page, SIZE, 6) == PAGE_NONE);
 }
 
+static void assert_heads_rise(const uint8_t *page, unsigned from)
+{
+    for (unsigned slot = from + 1; slot < slotted_count(page); slot++)
+        assert_true(get_u32(page + SLOTTED_SLOTS_AT + SLOTTED_SLOT_BYTES * slot) >
+                    get_u32(page + SLOTTED_SLOTS_AT + SLOTTED_SLOT_BYTES * (slot - 1)));
+}
+
 /* The first four bytes of small numbers say nothing; heads must begin behind what all share, or a
  * search in the root would compare every key it meets by its cell. */
 static void heads_of_numbers_differ(void **state)
@@ -101,9 +108,7 @@ static void heads_of_numbers_differ(void **state)
     make_leaf(page, "", "");
     for (unsigned i = 0; i < 100; i++)
         add_span(page, number_key(key, 70000 + 3 * i), span_of(key, 8));
-    for (unsigned i = 1; i < 100; i++)
-        assert_true(get_u32(page + SLOTTED_SLOTS_AT + 8 * i) >
-                    get_u32(page + SLOTTED_SLOTS_AT + 8 * (i - 1)));
+    assert_heads_rise(page, 0);
     unsigned slot;
     assert_false(slotted_search(page, SIZE, number_key(key, 69999), &slot));
     assert_int_equal(slot, 0);
@@ -121,21 +126,30 @@ static void heads_of_numbers_differ(void **state)
     }
 }
 
-/* The root's first key is empty and shares nothing with the others; their heads must not mind. */
+/* The root's first key is empty and shares nothing with the others; their heads must not mind,
+ * however they came there. */
 static void heads_of_separators_differ_beside_an_empty_key(void **state)
 {
     (void)state;
     uint8_t page[SIZE];
     uint8_t key[8];
+    uint8_t packed[SIZE];
     unsigned slot;
     make_between(page, 1, span_of("", 0), span_of("", 0));
     add_span(page, span_of("", 0), span_of("\1\0\0\0", 4));
     for (unsigned i = 0; i < 100; i++)
         add_span(page, number_key(key, 70000 + 3 * i),
                  span_of((uint8_t[]){(uint8_t)i, 1, 0, 0}, 4));
-    for (unsigned i = 2; i <= 100; i++)
-        assert_true(get_u32(page + SLOTTED_SLOTS_AT + 8 * i) >
-                    get_u32(page + SLOTTED_SLOTS_AT + 8 * (i - 1)));
+    assert_heads_rise(page, 1);
+    size_t size = slotted_pack(page, SIZE, 0, 101, packed);
+    make_between(page, 1, span_of("", 0), span_of("", 0));
+    assert_int_equal(slotted_append_packed(page, SIZE, span_of(packed, size)), FIRN_OK);
+    assert_sound(page);
+    assert_heads_rise(page, 1);
+    struct slotted_bounds bounds = {.index_id = 5, .level = 1, .upper_is_open = true};
+    slotted_rebuild(page, SIZE, 0, 101, &bounds);
+    assert_sound(page);
+    assert_heads_rise(page, 1);
     for (unsigned i = 0; i < 300; i++) {
         assert_int_equal(slotted_child(page, SIZE, number_key(key, 70000 + i), &slot), 256 + i / 3);
         assert_int_equal(slot, 1 + i / 3);
@@ -238,6 +252,23 @@ static void scattered_room_is_found(void **state)
     slotted_update(page, SIZE, 3, span_of(value, more), 0);
     assert_sound(page);
     assert_int_equal(slotted_free_bytes(page, SIZE), 0);
+}
+
+/* Taking back what was inserted last costs no tidying up. */
+static void the_latest_cell_leaves_no_garbage(void **state)
+{
+    (void)state;
+    uint8_t page[SIZE];
+    make_leaf(page, "", "");
+    add(page, "b", "1");
+    add(page, "a", "2");
+    slotted_delete(page, SIZE, 0);
+    assert_sound(page);
+    assert_int_equal(get_u16(page + 40), 0);
+    add(page, "a", "2");
+    slotted_delete(page, SIZE, 1);
+    assert_sound(page);
+    assert_int_equal(get_u16(page + 40), 2 + 1 + 1);
 }
 
 static void the_promised_three_cells_and_fences_fit(void **state)
@@ -405,6 +436,7 @@ int main(void)
         cmocka_unit_test(a_value_that_does_not_grow_stays_in_place),
         cmocka_unit_test(a_part_of_a_value_can_be_patched),
         cmocka_unit_test(scattered_room_is_found),
+        cmocka_unit_test(the_latest_cell_leaves_no_garbage),
         cmocka_unit_test(the_promised_three_cells_and_fences_fit),
         cmocka_unit_test(a_rebuilt_page_has_the_prefix_of_its_fences),
         cmocka_unit_test(fits_is_exact),

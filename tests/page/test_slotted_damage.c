@@ -57,6 +57,25 @@ static void a_header_of_extremes_is_survived(void **state)
     free(page);
 }
 
+/* The last cell of a node without fences ends the page: what is said to be longer goes beyond. */
+static void sizes_that_lie_do_not_lead_out_of_the_page(void **state)
+{
+    (void)state;
+    struct slotted_bounds bounds = {.prev = PAGE_NONE, .next = PAGE_NONE, .upper_is_open = true};
+    uint8_t *page = page_alloc(PAGE_SIZE_MIN);
+    for (size_t at = PAGE_HEADER_BYTES; at < SLOTTED_SLOTS_AT + 3 * SLOTTED_SLOT_BYTES; at += 2) {
+        for (unsigned lie = 1; lie < 70000; lie = lie * 2 + 1) {
+            slotted_init(page, PAGE_SIZE_MIN, 1, &bounds);
+            for (unsigned i = 0; i < 3; i++)
+                slotted_insert(page, PAGE_SIZE_MIN, i, span_of((char[]){'a', (char)('a' + i)}, 2),
+                               span_of("", 0), 0);
+            put_u16(page + at, (uint16_t)lie);
+            exercise_page(page, PAGE_SIZE_MIN, lie);
+        }
+    }
+    free(page);
+}
+
 /* What the checksum would find is left to slotted_check alone here: it refuses the page, or the
  * page is sound, which exercise_page makes sure of. */
 static void a_flipped_byte_is_found_or_leaves_a_sound_page(void **state)
@@ -246,6 +265,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(readers_survive_any_bytes),
         cmocka_unit_test(a_header_of_extremes_is_survived),
+        cmocka_unit_test(sizes_that_lie_do_not_lead_out_of_the_page),
         cmocka_unit_test(a_flipped_byte_is_found_or_leaves_a_sound_page),
         cmocka_unit_test(each_kind_of_damage_is_named),
         cmocka_unit_test(slots_that_lie_are_named),

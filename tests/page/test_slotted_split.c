@@ -129,6 +129,50 @@ static void inserts_in_order_amid_others_leave_full_pages(void **state)
     free(pages);
 }
 
+/* Rows that leave at the front do not hide that others come in order at the end. */
+static void a_queue_is_cut_at_its_end(void **state)
+{
+    (void)state;
+    uint8_t page[SIZE];
+    uint8_t key[8];
+    make_leaf(page, "", "");
+    uint64_t number = 1;
+    for (; fits(page, number_key(key, number), span_of(key, 8)); number++) {
+        slotted_insert(page, SIZE, slotted_count(page), span_of(key, 8), span_of(key, 8), 0);
+        if (number % 3 == 0)
+            slotted_delete(page, SIZE, 0);
+    }
+    unsigned count = slotted_count(page);
+    struct slotted_split split = slotted_split_slot(page, SIZE, count, slotted_cost(page, 8, 8));
+    assert_true(split.slot > count - 3 && !split.new_goes_left);
+}
+
+/* Keys that differ only at their ends need fences as long as they are, and these need room. */
+static void long_separators_find_room(void **state)
+{
+    (void)state;
+    static const uint8_t value[CELL_MAX - 600] = {0};
+    uint8_t(*pages)[SIZE] = malloc(ROW_PAGES * SIZE);
+    assert_non_null(pages);
+    for (size_t key_size = 20; key_size <= 600; key_size += 116) {
+        for (int step = -1; step <= 1; step += 2) {
+            uint8_t key[600];
+            unsigned count = 1;
+            make_leaf(pages[0], "", "");
+            memset(key, 'k', sizeof key);
+            for (unsigned i = 0; i < 150; i++) {
+                unsigned number = (unsigned)(1000 + step * (int)i);
+                key[key_size - 2] = (uint8_t)(number >> 8);
+                key[key_size - 1] = (uint8_t)number;
+                count = row_insert(pages, count, span_of(key, key_size),
+                                   span_of(value, i * 37 % sizeof value));
+            }
+            assert_true(count > 3);
+        }
+    }
+    free(pages);
+}
+
 static void random_inserts_split_in_the_middle(void **state)
 {
     (void)state;
@@ -195,6 +239,8 @@ int main(void)
         cmocka_unit_test(a_separator_is_as_short_as_can_be),
         cmocka_unit_test(ascending_and_descending_inserts_leave_full_pages),
         cmocka_unit_test(inserts_in_order_amid_others_leave_full_pages),
+        cmocka_unit_test(a_queue_is_cut_at_its_end),
+        cmocka_unit_test(long_separators_find_room),
         cmocka_unit_test(random_inserts_split_in_the_middle),
         cmocka_unit_test(any_full_page_can_be_split),
     };
