@@ -235,9 +235,9 @@ static void insert_or_update(struct world *world, enum key_kind kind, bool ascen
         size = last.size_bytes;
         while (size > 0 && ++scratch_key[size - 1] == 0)
             size--;
-        if (size == 0 || !slotted_covers(world->page, world->size, span_of(scratch_key, size)))
+        size = size > 0 ? last.size_bytes : 0;
+        if (!slotted_covers(world->page, world->size, span_of(scratch_key, size)))
             return;
-        size = last.size_bytes;
     }
     struct span key = span_of(scratch_key, size);
     struct span value = pick_value(world, size);
