@@ -91,8 +91,7 @@ firn_rc redo_checkpoint_repair(struct redo *redo)
 {
     if (redo->checkpoint_is_twofold)
         return FIRN_OK;
-    /* The copy that was taken may have been read from a cache: durable first. */
-    FIRN_TRY(redo_sync_file(redo, 0));
+    /* The copy that was taken is durable: what lies in file 0 was synced since it was read. */
     FIRN_TRY(write_copy(redo, 1 - redo->checkpoint_copy));
     redo->checkpoint_is_twofold = true;
     return redo_sync_file(redo, 0);

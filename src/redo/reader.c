@@ -5,25 +5,39 @@
 
 #include <string.h>
 
-/* The window holds a stretch of the stream, [begin, end) of it, from a block on. A frame is whole
-   in it before it is judged. */
-enum { WINDOW_BYTES = 12 << 20, READ_BYTES = 4 << 20 };
+/* The stream is read in stretches, into two halves in turn: while one is looked at, the other is
+   being read. In front of each there is room for what the other one ended in the middle of, so that
+   a frame is whole in memory when it is judged. */
+enum {
+    STRETCH_BYTES = 2 << 20,
+    CARRY_BYTES = REDO_FRAME_BODY_MAX + REDO_BLOCK_BYTES,
+    PIECES_MAX = 3, /* of a stretch: files are larger */
+};
 
-_Static_assert(WINDOW_BYTES >= REDO_FRAME_BODY_MAX + READ_BYTES + 2 * REDO_BLOCK_BYTES,
-               "the largest frame fits and leaves room to read");
+_Static_assert(CARRY_BYTES >= REDO_FRAME_HEADER_BYTES + REDO_FRAME_BODY_MAX + 7,
+               "a part of any frame can be carried over");
+_Static_assert(CARRY_BYTES % REDO_BLOCK_BYTES == 0, "stretches are aligned for direct I/O");
+
+struct half {
+    uint8_t *memory;    /* CARRY_BYTES, then the stretch */
+    uint64_t begin_lsn; /* of the stretch */
+    uint64_t end_lsn;
+    struct io_request requests[PIECES_MAX];
+    unsigned request_count;
+};
 
 struct redo_reader {
     struct redo *redo;
-    uint64_t from_lsn;
     uint64_t lsn;       /* of the next frame */
     uint64_t limit_lsn; /* the ring begins anew there */
     uint64_t epoch;
     uint64_t in_flight_bytes;
     uint64_t body_end;   /* where the last frame that was handed out ends */
     uint64_t newest_lsn; /* a guess, for redo_reader_bytes_ahead */
-    uint8_t *window;
-    uint64_t window_begin;
-    uint64_t window_end;
+    struct io_queue
+        *queue; /* NULL: there is none to be had, and requests are carried out at once */
+    struct half halves[2];
+    unsigned current; /* the half that reader->lsn lies in */
 };
 
 /* ---- Bytes ---- */
@@ -40,36 +54,67 @@ firn_rc redo_read(struct redo *redo, uint64_t lsn, uint8_t *to, uint64_t size_by
     return FIRN_OK;
 }
 
-/* Have the stream from reader->lsn on to so many bytes behind it in the window, as far as there is
-   any. */
-static firn_rc have(struct redo_reader *reader, uint64_t size_bytes)
+/* Begin to read the stretch from an LSN on into a half. */
+static firn_rc begin_stretch(struct redo_reader *reader, struct half *half, uint64_t lsn)
 {
-    uint64_t wanted = reader->lsn + size_bytes;
-    if (wanted > reader->limit_lsn)
-        wanted = reader->limit_lsn;
-    if (wanted <= reader->window_end)
-        return FIRN_OK;
-    uint64_t begin = redo_block_floor(reader->lsn);
-    uint64_t kept = 0;
-    if (begin < reader->window_end) {
-        kept = reader->window_end - begin;
-        memmove(reader->window, reader->window + (begin - reader->window_begin), kept);
+    uint64_t left = reader->limit_lsn - lsn;
+    uint8_t *to = half->memory + CARRY_BYTES;
+    half->begin_lsn = lsn;
+    half->end_lsn = lsn + (left < STRETCH_BYTES ? left : STRETCH_BYTES);
+    half->request_count = 0;
+    while (lsn < half->end_lsn) {
+        struct redo_piece piece = redo_locate(&reader->redo->layout, lsn, half->end_lsn - lsn);
+        half->requests[half->request_count++] =
+            (struct io_request){.file = reader->redo->files[piece.file],
+                                .op = IO_OP_READ,
+                                .size_bytes = (uint32_t)piece.size_bytes,
+                                .buffer = to,
+                                .offset = piece.offset};
+        to += piece.size_bytes;
+        lsn += piece.size_bytes;
     }
-    reader->window_begin = begin;
-    reader->window_end = begin + kept;
-    while (reader->window_end < wanted) {
-        uint64_t left = reader->limit_lsn - reader->window_end;
-        uint64_t size = left < READ_BYTES ? left : READ_BYTES;
-        FIRN_TRY(redo_read(reader->redo, reader->window_end,
-                           reader->window + (reader->window_end - begin), size));
-        reader->window_end += size;
+    if (reader->queue == NULL || half->request_count == 0)
+        return FIRN_OK;
+    struct io_request *requests[PIECES_MAX];
+    for (unsigned i = 0; i < half->request_count; i++)
+        requests[i] = &half->requests[i];
+    return io_queue_submit(reader->queue, requests, half->request_count);
+}
+
+/* Wait for what begin_stretch began; nothing else is under way. */
+static firn_rc finish_stretch(struct redo_reader *reader, struct half *half)
+{
+    struct io_request *done[PIECES_MAX];
+    while (reader->queue != NULL && io_queue_pending(reader->queue) > 0)
+        io_queue_reap(reader->queue, 1, PIECES_MAX, done);
+    for (unsigned i = 0; i < half->request_count; i++) {
+        struct io_request *request = &half->requests[i];
+        firn_rc rc = reader->queue == NULL ? io_execute(request) : request->rc;
+        if (rc != FIRN_OK)
+            return io_request_raise(request);
     }
     return FIRN_OK;
 }
 
-static const uint8_t *window_at(const struct redo_reader *reader, uint64_t lsn)
+static uint8_t *half_at(const struct half *half, uint64_t lsn)
 {
-    return reader->window + (lsn - reader->window_begin);
+    return half->memory + CARRY_BYTES + lsn - half->begin_lsn;
+}
+
+/* Have the stream from reader->lsn on to so many bytes behind it in memory; it is within the limit.
+ */
+static firn_rc have(struct redo_reader *reader, uint64_t size_bytes)
+{
+    while (reader->lsn + size_bytes > reader->halves[reader->current].end_lsn) {
+        struct half *half = &reader->halves[reader->current];
+        struct half *next = &reader->halves[1 - reader->current];
+        FIRN_TRY(finish_stretch(reader, next));
+        uint64_t carried = half->end_lsn - reader->lsn;
+        memcpy(half_at(next, reader->lsn), half_at(half, reader->lsn), carried);
+        reader->current = 1 - reader->current;
+        FIRN_TRY(begin_stretch(reader, half, next->end_lsn));
+    }
+    return FIRN_OK;
 }
 
 /* ---- Opening ---- */
@@ -83,44 +128,59 @@ static firn_rc make_durable(struct redo *redo)
     return FIRN_OK;
 }
 
+static void release(struct redo_reader *reader)
+{
+    io_queue_close(reader->queue);
+    for (unsigned i = 0; i < 2; i++)
+        memory_free(reader->halves[i].memory);
+    memory_free(reader);
+}
+
+static firn_rc begin_reading(struct redo_reader *reader, uint64_t from_lsn)
+{
+    struct redo *redo = reader->redo;
+    struct io_queue_options options = {.depth = 2 * PIECES_MAX};
+    for (unsigned i = 0; i < 2; i++) {
+        reader->halves[i].memory =
+            memory_alloc_aligned(CARRY_BYTES + STRETCH_BYTES, REDO_BLOCK_BYTES);
+        if (reader->halves[i].memory == NULL)
+            return rc_raise(FIRN_E_NOMEM, "no memory to read the log");
+    }
+    FIRN_TRY(make_durable(redo));
+    FIRN_TRY(redo_find_newest(redo, from_lsn, reader->limit_lsn, &reader->newest_lsn));
+    firn_rc rc = io_queue_open(redo->options.system, &options, &reader->queue);
+    if (rc != FIRN_OK && rc != FIRN_E_BUSY)
+        return rc;
+    struct half *first = &reader->halves[0];
+    FIRN_TRY(begin_stretch(reader, first, redo_block_floor(from_lsn)));
+    FIRN_TRY(finish_stretch(reader, first));
+    return begin_stretch(reader, &reader->halves[1], first->end_lsn);
+}
+
 firn_rc redo_reader_open(struct redo *redo, uint64_t from_lsn, struct redo_reader **reader)
 {
     ASSERT(from_lsn == redo_checkpoint_lsn(redo));
     struct redo_reader *made = memory_zalloc(1, sizeof(*made));
-    uint8_t *window = memory_alloc_aligned(WINDOW_BYTES, REDO_BLOCK_BYTES);
-    firn_rc rc = FIRN_OK;
-    if (made == NULL || window == NULL) {
-        rc = rc_raise(FIRN_E_NOMEM, "no memory to read the log");
-        goto failed;
+    if (made == NULL)
+        return rc_raise(FIRN_E_NOMEM, "no memory to read the log");
+    made->redo = redo;
+    made->lsn = made->body_end = from_lsn;
+    made->limit_lsn = redo_block_floor(from_lsn) + redo_ring_bytes(&redo->layout);
+    made->epoch = redo->checkpoint.epoch;
+    made->in_flight_bytes = redo->checkpoint.in_flight_bytes;
+    firn_rc rc = begin_reading(made, from_lsn);
+    if (rc != FIRN_OK) {
+        release(made);
+        return rc;
     }
-    *made = (struct redo_reader){
-        .redo = redo,
-        .from_lsn = from_lsn,
-        .lsn = from_lsn,
-        .limit_lsn = redo_block_floor(from_lsn) + redo_ring_bytes(&redo->layout),
-        .epoch = redo->checkpoint.epoch,
-        .in_flight_bytes = redo->checkpoint.in_flight_bytes,
-        .body_end = from_lsn,
-        .window = window,
-        .window_begin = redo_block_floor(from_lsn),
-        .window_end = redo_block_floor(from_lsn),
-    };
-    FIRN_TRY_GOTO(make_durable(redo), failed);
-    FIRN_TRY_GOTO(redo_find_newest(redo, from_lsn, made->limit_lsn, &made->newest_lsn), failed);
     *reader = made;
     return FIRN_OK;
-failed:
-    memory_free(window);
-    memory_free(made);
-    return rc;
 }
 
 void redo_reader_close(struct redo_reader *reader)
 {
-    if (reader == NULL)
-        return;
-    memory_free(reader->window);
-    memory_free(reader);
+    if (reader != NULL)
+        release(reader);
 }
 
 uint64_t redo_reader_bytes_ahead(const struct redo_reader *reader)
@@ -136,13 +196,13 @@ static firn_rc next_frame(struct redo_reader *reader, struct redo_frame *frame, 
     if (reader->limit_lsn - reader->lsn < REDO_FRAME_HEADER_BYTES)
         return FIRN_E_NOT_FOUND;
     FIRN_TRY(have(reader, REDO_FRAME_HEADER_BYTES));
-    if (!redo_get_frame(window_at(reader, reader->lsn), reader->lsn, frame))
+    if (!redo_get_frame(half_at(&reader->halves[reader->current], reader->lsn), reader->lsn, frame))
         return FIRN_E_NOT_FOUND;
     uint64_t size = redo_frame_bytes(frame->size_bytes);
     if (reader->limit_lsn - reader->lsn < size)
         return FIRN_E_NOT_FOUND;
     FIRN_TRY(have(reader, size));
-    const uint8_t *header = window_at(reader, reader->lsn);
+    const uint8_t *header = half_at(&reader->halves[reader->current], reader->lsn);
     const uint8_t *bytes = header + REDO_FRAME_HEADER_BYTES;
     if (!redo_frame_is_whole(header, reader->epoch, reader->lsn, bytes, frame->size_bytes))
         return FIRN_E_NOT_FOUND;

@@ -144,12 +144,11 @@ static void begin_at_end(struct redo *redo)
     atomic_store(&redo->kept_lsn, redo_block_floor(redo->end_lsn));
     atomic_store(&redo->written_lsn, redo->end_lsn);
     atomic_store(&redo->reserved_lsn, redo->end_lsn);
-    /* What was read may have come from a cache. */
-    for (uint32_t i = 0; i < redo->layout.file_count; i++)
-        redo->file_dirty[i] = true;
+    /* Before it was read it was made durable (reader.c). */
+    atomic_store(&redo->durable_lsn, redo->end_lsn);
 }
 
-/* The first frame of this life begins a new epoch. It is durable, and all that it follows, before
+/* The first frame of this life begins a new epoch. It is durable, as all that it follows, before
    any frame of that epoch is appended. */
 static firn_rc append_control(struct redo *redo)
 {

@@ -85,8 +85,9 @@ uint64_t redo_checkpoint_lsn(const struct redo *redo);
 
 struct redo_reader;
 
-/** Read from an LSN at which a frame begins, in large sequential requests. What is there to be read
- * is made durable first: whoever repeats it may write pages at once. */
+/** Read from the checkpoint's LSN on, in large sequential requests, ahead of the caller. What is
+ * there to be read is made durable first: whoever repeats it may write pages at once. A reader
+ * belongs to the thread that opened it. */
 firn_rc redo_reader_open(struct redo *redo, uint64_t from_lsn, struct redo_reader **reader);
 
 /**
