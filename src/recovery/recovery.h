@@ -1,8 +1,8 @@
 /*
  * recovery.h -- from what a crash left to what was committed.
  *
- * 1. Put back torn pages from the doublewrite file. 2. Read the log from the checkpoint to its end.
- * 3. Repeat each change on its page, unless the page's LSN says that it is there already: by page,
+ * 1. Put back torn pages from the doublewrite file. 2. Read the log from the checkpoint to its end
+ * and repeat each change on its page, unless the page's LSN says that it is there already: by page,
  * in parallel, in bounded memory. Nothing is written that a second crash could not repeat: the
  * checkpoint stays where it is until the pages are durable.
  */
@@ -15,8 +15,9 @@
 
 /** Where recovery is. */
 struct recovery_progress {
-    const char *phase;   /* "doublewrite", "reading the log", "applying" */
-    uint64_t done_bytes; /* of log */
+    const char *phase;   /* "doublewrite", "reading the log" (its end is being estimated),
+                            "applying" */
+    uint64_t done_bytes; /* of log, read and handed to those who apply */
     uint64_t total_bytes;
 };
 typedef void recovery_progress_function(const struct recovery_progress *progress, void *context);
@@ -36,7 +37,8 @@ struct recovery_result {
     uint64_t frames;
     uint64_t records;
     uint64_t records_applied;
-    uint64_t pages;          /* that records were applied to */
+    uint64_t pages;          /* that records were applied to; a page counts once for each batch of
+                                records that changed it */
     unsigned pages_repaired; /* from the doublewrite file */
     bool was_clean;          /* nothing was in the log behind the checkpoint */
     uint64_t end_lsn;

@@ -58,11 +58,13 @@ firn_rc batch_add(struct batch *batch, const struct change *change, uint64_t end
 
 /** Forget the records, keep the memory. */
 void batch_clear(struct batch *batch);
+/** Give all its memory back. */
 void batch_free(struct batch *batch);
 
 /** @return the record behind another one in its chunk, or NULL; the first one if record is NULL. */
 struct record *chunk_next(const struct chunk *chunk, const struct record *record);
 
+/** @return where the payload of a record stands. */
 static inline const uint8_t *record_payload(const struct record *record)
 {
     return (const uint8_t *)(record + 1);
@@ -95,6 +97,7 @@ struct applier {
 
 /** Apply a part's records to their pages. */
 firn_rc applier_run(struct applier *applier, const struct part *part);
+/** Give its memory back; its counts stay. */
 void applier_free(struct applier *applier);
 
 /* ---- Threads: workers.c ---- */

@@ -37,21 +37,25 @@ struct redo_layout {
     uint32_t file_count;
 };
 
+/** @return the bytes of the stream that a file holds. */
 static inline uint64_t redo_file_data_bytes(const struct redo_layout *layout)
 {
     return layout->file_size_bytes - REDO_HEADER_AREA_BYTES;
 }
 
+/** @return the bytes of the stream that all files hold. */
 static inline uint64_t redo_ring_bytes(const struct redo_layout *layout)
 {
     return redo_file_data_bytes(layout) * layout->file_count;
 }
 
+/** @return where the block that an LSN lies in begins. */
 static inline uint64_t redo_block_floor(uint64_t lsn)
 {
     return lsn & ~(uint64_t)(REDO_BLOCK_BYTES - 1);
 }
 
+/** @return the first beginning of a block at or behind an LSN. */
 static inline uint64_t redo_block_ceil(uint64_t lsn)
 {
     return redo_block_floor(lsn + REDO_BLOCK_BYTES - 1);
@@ -83,6 +87,7 @@ struct redo_checkpoint {
     uint64_t in_flight_bytes; /* ... and what its writer promised: see struct redo_control */
 };
 
+/** Encode a block, checksum and version included. */
 void redo_put_file_header(uint8_t block[REDO_BLOCK_BYTES], const struct redo_file_header *header);
 void redo_put_checkpoint(uint8_t block[REDO_BLOCK_BYTES], const struct redo_checkpoint *checkpoint);
 
@@ -144,6 +149,7 @@ struct redo_control {
                                  durable, one frame apart */
 };
 
+/** Encode and decode such a body. redo_get_control returns false if it is none. */
 void redo_put_control(uint8_t body[REDO_CONTROL_BYTES], const struct redo_control *control);
 bool redo_get_control(struct span body, struct redo_control *control);
 

@@ -235,6 +235,8 @@ struct redo_counters {
     uint64_t space_waits;  /* redo_reserve calls that waited for a checkpoint */
     uint64_t checkpoints;
 };
+
+/** Tell the counters, each whole though not all of the same instant. Any thread. */
 void redo_counters(struct redo *redo, struct redo_counters *counters);
 
 /** @return the size of each file and their number, as they are. */

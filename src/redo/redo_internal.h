@@ -220,6 +220,7 @@ void redo_fail(struct redo *redo);
 /** @return FIRN_E_STOPPED, raised with the sentence of the first failure. */
 firn_rc redo_raise_failure(struct redo *redo);
 
+/** @return true once the log takes no more commits. */
 static inline bool redo_has_failed(struct redo *redo)
 {
     /* Pairs with the release in redo_fail: the sentence is there. */
@@ -252,6 +253,7 @@ firn_rc redo_checkpoint_repair(struct redo *redo);
 /** @return the counter that the calling thread uses. */
 uint32_t redo_counter_number(void);
 
+/** Count something that any thread counts. */
 static inline void redo_count(_Atomic uint64_t *counter, uint64_t added)
 {
     atomic_fetch_add_explicit(counter, added, memory_order_relaxed);

@@ -243,10 +243,10 @@ firn_rc redo_carry_out(struct redo *redo, bool wants_sync)
     return FIRN_OK;
 }
 
-/* Close the group that gathers and carry out what it waits for. Frames of whoever is in it are
-   published, because he published them before he looked which group gathers: both that look and
-   the closing are sequentially consistent. The caller is the writer, and no longer when this
-   returns. @return true if there was something to write */
+/* Close the group that gathers and carry out what it waits for. Its members published their frames
+   before they looked which group gathers, so as a rule these are written; whose are not goes on
+   with the next group. The caller is the writer, and no longer when this returns.
+   @return true if there was something to write */
 static bool lead(struct redo *redo, bool wants_sync)
 {
     if (wants_sync)
