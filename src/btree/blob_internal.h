@@ -89,6 +89,8 @@ enum {
     LIMBO_ENTRY_BYTES = 32, /* kind u32, first page u32, pages u32, 0 u32, index u64, stamp u64 */
 };
 
+_Static_assert(LIMBO_AT_ENTRIES >= LIMBO_AT_NEXT + 4, "register of limbo");
+
 #define BTREE_LIMBO_TO_END UINT32_MAX /* page_count: to the end of the chain */
 
 /** Pages that belong to nobody. */

@@ -107,6 +107,7 @@ firn_rc btree_chain_read(struct btree *tree, const struct btree_reference *refer
         buffer_unfix(pool, frame, BUFFER_SHARED);
         if (!good)
             return BTREE_AGAIN;
+        INJECT("btree-chain-page-read");
         read_ahead(&reader, run);
         reader.page_no = next;
     }

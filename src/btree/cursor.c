@@ -7,6 +7,7 @@
  * there (any more), from the root. So whatever splits and merges, no key is passed over or shown
  * twice.
  */
+#include "base/inject.h"
 #include "base/memory.h"
 #include "btree/blob_internal.h"
 
@@ -65,6 +66,7 @@ static void copy_leaf(struct btree_cursor *cursor, const uint8_t *page)
     cursor->count = 0;
     cursor->slot = -1;
     memcpy(cursor->leaf, page, cursor->page_size_bytes);
+    INJECT("btree-leaf-copied");
 }
 
 static void keep_leaf(struct btree_cursor *cursor)

@@ -7,6 +7,8 @@
  */
 #include "btree/btree_internal.h"
 
+#include "base/inject.h"
+
 #include <inttypes.h>
 
 firn_rc btree_raise_corrupt(const struct btree *tree, uint32_t page_no, const char *what)
@@ -132,6 +134,7 @@ static firn_rc enter_child(struct btree *tree, const struct btree_target *target
     struct btree_node child;
     uint64_t child_id = page_id_of(tree->space, child_no);
     firn_rc rc = FIRN_OK;
+    INJECT("btree-child-chosen");
     if (latched || !enter_quickly(tree, child_id, NULL, &child)) {
         /* What a changing node names is not worth a read. */
         rc = btree_node_valid(tree, node)
@@ -187,6 +190,7 @@ static firn_rc lock_below(struct btree *tree, const struct btree_target *target,
         btree_node_close(tree, above);
         return BTREE_AGAIN;
     }
+    INJECT("btree-leaf-found");
     if (is_root) /* the same page cannot be latched twice */
         btree_node_close(tree, above);
     firn_rc rc =

@@ -1,6 +1,7 @@
 /*
  * Getting one value, without a shared write.
  */
+#include "base/inject.h"
 #include "btree/blob_internal.h"
 
 /* What a look at a leaf found. */
@@ -38,6 +39,7 @@ static firn_rc look_up(struct btree *tree, struct span key, uint8_t *to, struct 
             continue;
         FIRN_TRY(rc);
         copy_out(leaf.page, tree->page_size_bytes, key, to, found);
+        INJECT("btree-value-copied");
         bool valid = btree_node_valid(tree, &leaf);
         btree_node_close(tree, &leaf);
         if (valid)
