@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/rng.h"
 #include "engine/store.h"
@@ -180,6 +181,23 @@ static inline void lane_cut_back(struct lane *lane, int64_t place)
 {
     lane->begun = (unsigned)place;
     lane->acked = (unsigned)place;
+}
+
+/* ---- Quiet ---- */
+
+static inline void drop_message(enum log_level level, const char *text, void *context)
+{
+    (void)level;
+    (void)text;
+    (void)context;
+}
+
+/** A group's setup: what a store warns of while its disk fails is expected. */
+static inline int world_quiet(void **state)
+{
+    (void)state;
+    log_set_sink(drop_message, NULL);
+    return 0;
 }
 
 /* ---- A world ---- */

@@ -210,5 +210,5 @@ int main(void)
         cmocka_unit_test(every_request_of_making_a_store_may_fail),
         cmocka_unit_test(every_allocation_may_fail),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, world_quiet, NULL);
 }

@@ -180,5 +180,5 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(no_kill_loses_or_invents, make_directory, remove_directory),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, world_quiet, NULL);
 }

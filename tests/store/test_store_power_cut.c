@@ -257,5 +257,5 @@ int main(void)
         cmocka_unit_test(a_canary_without_the_log_s_sync_is_caught),
         cmocka_unit_test(a_canary_without_the_tablespaces_sync_is_caught),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, world_quiet, NULL);
 }

@@ -157,5 +157,5 @@ int main(void)
         cmocka_unit_test(threads_agree_with_their_models),
         cmocka_unit_test(a_cut_beside_many_threads_keeps_what_each_was_told),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, world_quiet, NULL);
 }
