@@ -24,6 +24,7 @@ enum {
 _Static_assert(BLOB_AT_STAMP == BLOB_AT_INDEX_ID + 8, "blob page");
 _Static_assert(BLOB_AT_DATA == BLOB_AT_RUN + 4, "blob page");
 
+/** @return bytes of a value that one blob page holds. */
 static inline size_t blob_capacity(uint32_t page_size_bytes)
 {
     return page_size_bytes - BLOB_AT_DATA;
@@ -31,12 +32,14 @@ static inline size_t blob_capacity(uint32_t page_size_bytes)
 
 /* ---- References ---- */
 
+/** Write a reference as a cell's value. */
 void btree_reference_put(uint8_t to[BTREE_REFERENCE_BYTES],
                          const struct btree_reference *reference);
 
 /** Read a reference from a cell's value, whatever its size. */
 void btree_reference_get(struct span cell, struct btree_reference *reference);
 
+/** Do two references name one and the same large value? */
 bool btree_reference_equals(const struct btree_reference *left,
                             const struct btree_reference *right);
 

@@ -219,6 +219,8 @@ struct btree_counters {
     uint64_t restarts;      /* optimistic readers and writers that had to begin again */
     uint64_t latched_reads; /* reads that fell back to latches */
 };
+
+/** Fill in what the tree has counted since it was opened. Any thread. */
 void btree_counters(struct btree *tree, struct btree_counters *counters);
 
 #endif

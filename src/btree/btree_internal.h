@@ -65,6 +65,7 @@ struct btree_session {
     uint8_t *separators;       /* one key for each level */
 };
 
+/** Count one. Any thread. */
 static inline void btree_count(atomic_ulong *counter)
 {
     atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
@@ -102,6 +103,7 @@ static inline bool btree_node_valid(const struct btree *tree, const struct btree
     return node->latched != NULL || buffer_view_valid(tree->base.pool, &node->view);
 }
 
+/** End a look at a node, by view or by latch. */
 void btree_node_close(const struct btree *tree, struct btree_node *node);
 
 enum btree_way {

@@ -82,6 +82,7 @@ firn_rc buffer_open(const struct buffer_options *options, struct buffer_pool **p
  * more. NULL is allowed. */
 void buffer_close(struct buffer_pool *pool);
 
+/** @return the size of the pool's pages, in bytes. */
 uint32_t buffer_page_size(const struct buffer_pool *pool);
 
 /* ---- Fixing pages ---- */
@@ -116,6 +117,7 @@ firn_rc buffer_try_fix(struct buffer_pool *pool, uint64_t page_id, enum buffer_m
  */
 firn_rc buffer_fix_new(struct buffer_pool *pool, uint64_t page_id, struct buffer_frame **frame);
 
+/** Give back a page that was fixed in this mode. */
 void buffer_unfix(struct buffer_pool *pool, struct buffer_frame *frame, enum buffer_mode mode);
 
 /** Latch a frame that is pinned, keeping the pin: to be undone by buffer_unlatch. BUFFER_SHARED or
@@ -271,6 +273,8 @@ struct buffer_counters {
     uint64_t clean_lsn;
     bool doublewrite; /* in use: the last batch of pages went through it */
 };
+
+/** Fill in the counters, those of all threads summed up. Any thread; not a moment's picture. */
 void buffer_counters(struct buffer_pool *pool, struct buffer_counters *counters);
 
 #endif

@@ -185,6 +185,7 @@ struct buffer_pool {
     _Atomic uint64_t size_bytes;
 };
 
+/** @return a frame's place in the pool, by which lists name it. */
 static inline uint32_t buffer_frame_number(const struct buffer_pool *pool,
                                            const struct buffer_frame *frame)
 {

@@ -55,11 +55,13 @@ static inline void latch_fence_exclusive(void)
 #endif
 }
 
+/** @return how many hold a shared latch. */
 static inline unsigned state_shared(uint64_t state)
 {
     return (unsigned)((state & BUFFER_SHARED_MASK) >> BUFFER_SHARED_SHIFT);
 }
 
+/** @return how many keep the frame from changing its page. */
 static inline unsigned state_pins(uint64_t state)
 {
     return (unsigned)(state & BUFFER_PIN_MASK);
@@ -173,6 +175,7 @@ uint64_t state_touched(struct buffer_pool *pool, struct buffer_frame *frame, uin
 /** Note that a page was touched; `state` is what the caller loaded. */
 void frame_touch_slowly(struct buffer_pool *pool, struct buffer_frame *frame, uint64_t state);
 
+/** frame_touch_slowly(), where there is anything to note. */
 static inline void frame_touch(struct buffer_pool *pool, struct buffer_frame *frame, uint64_t state)
 {
     if (__builtin_expect((state & BUFFER_USAGE_MASK) != BUFFER_USAGE_MASK, 0))
@@ -214,6 +217,7 @@ firn_rc page_read(struct buffer_pool *pool, uint64_t page_id, enum buffer_mode m
 
 /* ---- Counting: counters.c ---- */
 
+/** @return the shard that the calling thread counts in. */
 struct buffer_shard *counters_shard(struct buffer_pool *pool);
 
 /** Count a view, without a shared write as a rule. */
@@ -221,7 +225,11 @@ void counters_view(struct buffer_pool *pool);
 
 /* ---- Read-ahead: prefetch.c ---- */
 
+/** Start a thread for each device that reads ahead, as far as threads are wanted. FIRN_E_NOMEM, ...
+ */
 firn_rc reader_open(struct buffer_pool *pool);
+
+/** Stop reading ahead; what is under way is waited for. */
 void reader_close(struct buffer_pool *pool);
 
 #endif

@@ -36,6 +36,7 @@ struct flush_list {
                            here; UINT64_MAX while there is none */
 };
 
+/** Make an empty list. */
 void flush_list_init(struct flush_list *list);
 
 /** Free what it holds. */

@@ -93,20 +93,41 @@ void mtr_abandon(struct mtr *mtr);
 /* ---- Changes: record, then do what the record says. Documented in page.h and slotted.h; the bytes
  * given must not lie in the page. ---- */
 
+/** page_init, on a page from mtr_fix_new. */
 void mtr_page_init(struct mtr *mtr, struct mtr_page *page, enum page_type type);
+
+/** The page belongs to nobody any more; called by src/space. */
 void mtr_page_free(struct mtr *mtr, struct mtr_page *page);
+
+/** Overwrite bytes of a page that is no index page. */
 void mtr_write(struct mtr *mtr, struct mtr_page *page, size_t offset, struct span bytes);
+
+/** slotted_init. */
 void mtr_index_init(struct mtr *mtr, struct mtr_page *page, const struct slotted_bounds *bounds);
+
+/** slotted_insert. */
 void mtr_insert(struct mtr *mtr, struct mtr_page *page, unsigned slot, struct span key,
                 struct span value, unsigned flags);
+
+/** slotted_delete. */
 void mtr_delete(struct mtr *mtr, struct mtr_page *page, unsigned slot);
+
+/** slotted_update. */
 void mtr_update(struct mtr *mtr, struct mtr_page *page, unsigned slot, struct span value,
                 unsigned flags);
+
+/** slotted_patch. */
 void mtr_patch(struct mtr *mtr, struct mtr_page *page, unsigned slot, size_t offset,
                struct span bytes);
+
+/** slotted_rebuild. */
 void mtr_rebuild(struct mtr *mtr, struct mtr_page *page, unsigned from, unsigned to,
                  const struct slotted_bounds *bounds);
+
+/** slotted_append_packed; the bytes are packed cells that fit. */
 void mtr_append_packed(struct mtr *mtr, struct mtr_page *page, struct span packed);
+
+/** slotted_set_prev and slotted_set_next. */
 void mtr_set_siblings(struct mtr *mtr, struct mtr_page *page, uint32_t prev, uint32_t next);
 
 /** Record something that is not about a page's bytes (CHANGE_SPACE_*). */

@@ -28,8 +28,8 @@ enum change_op {
     CHANGE_PAGE_LAST,
 
     /* Not about the bytes of a page: handled by src/space and src/recovery. */
-    CHANGE_SPACE_CREATE = 32,   /* class u8, page size u32, name */
-    CHANGE_SPACE_DROP = 33,     /* nothing */
+    CHANGE_SPACE_CREATE = 32, /* class u8, page size u32, name */
+    CHANGE_SPACE_DROP = 33,   /* nothing */
     CHANGE_LAST,
 };
 

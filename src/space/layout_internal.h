@@ -74,6 +74,7 @@ struct space_head {
     uint32_t next_space;
 };
 
+/** Read what page 0 says, as it is. */
 static inline struct space_head head_get(const uint8_t *page0)
 {
     return (struct space_head){
@@ -125,17 +126,20 @@ struct descriptor {
     uint64_t bitmap; /* a bit for each page that is allocated */
 };
 
+/** Read the descriptor of an extent, numbered within its map page. */
 static inline struct descriptor descriptor_get(const uint8_t *map, uint32_t local)
 {
     const uint8_t *from = map + AT_DESCRIPTORS + (size_t)local * DESCRIPTOR_BYTES;
     return (struct descriptor){get_u64(from), get_u64(from + 8)};
 }
 
+/** Is no page of the extent taken? */
 static inline bool descriptor_is_free(struct descriptor descriptor)
 {
     return descriptor.owner == 0 && descriptor.bitmap == 0;
 }
 
+/** Are single pages of the extent taken by any index? */
 static inline bool descriptor_is_shared(struct descriptor descriptor)
 {
     return descriptor.owner == 0 && descriptor.bitmap != 0;
@@ -162,6 +166,7 @@ static inline uint64_t extent_mask(uint32_t extent, uint32_t pages)
     return pages <= first ? 0 : (UINT64_C(1) << (pages - first)) - 1;
 }
 
+/** @return how many bits are set. */
 static inline unsigned count_bits(uint64_t bits)
 {
     return (unsigned)__builtin_popcountll(bits);

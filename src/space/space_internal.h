@@ -118,6 +118,7 @@ void lookup_add(struct space_set *set, struct space *space, uint32_t id);
 /** Let it be found no longer. With the mutex. */
 void lookup_remove(struct space_set *set, struct space *space);
 
+/** Free the table of tablespaces; nobody looks anything up any more. */
 void lookup_close(struct space_set *set);
 
 /* ---- set.c ---- */
@@ -146,16 +147,19 @@ char *set_path(const struct space_set *set, enum io_class class, const char *nam
 firn_rc set_open_file(struct space_set *set, enum io_class class, const char *path, unsigned flags,
                       struct io_file **file);
 
+/** @return the device of a class of files. */
 static inline struct io_system *set_system(const struct space_set *set, enum io_class class)
 {
     return set->options.places[class].system;
 }
 
+/** @return a tablespace's file, while the caller keeps it from being dropped. */
 static inline struct io_file *space_file(struct space *space)
 {
     return atomic_load_explicit(&space->file, memory_order_relaxed);
 }
 
+/** @return a tablespace's id, while the caller keeps it from being dropped. */
 static inline uint32_t space_id(struct space *space)
 {
     return atomic_load_explicit(&space->id, memory_order_relaxed);
