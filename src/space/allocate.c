@@ -111,17 +111,42 @@ static void take_extent(struct allocation *allocation, uint32_t extent,
         descriptor->owner = allocation->owner;
 }
 
-/** Choose pages of an extent: behind a page, if there are any free behind it. @return their bits */
-static uint64_t choose_run(uint64_t free_bits, unsigned from, uint32_t count, unsigned *first)
+/** @return the bits of the run of ones that begins with a bit, count at most */
+static uint64_t run_at(uint64_t bits, unsigned first, uint32_t count)
 {
-    uint64_t behind = from < 64 ? free_bits & UINT64_MAX << from : 0;
-    *first = (unsigned)__builtin_ctzll(behind != 0 ? behind : free_bits);
-    uint64_t run = 0;
-    for (unsigned bit = *first; bit < 64 && count > 0 && (free_bits >> bit & 1) != 0; bit++) {
-        run |= UINT64_C(1) << bit;
-        count--;
+    uint64_t ended = ~(bits >> first);
+    unsigned length = ended == 0 ? 64 : (unsigned)__builtin_ctzll(ended);
+    if (length > count)
+        length = count;
+    return (length == 64 ? UINT64_MAX : (UINT64_C(1) << length) - 1) << first;
+}
+
+/**
+ * Choose free pages of an extent that lie together: the first run that is long enough, else the
+ * longest.
+ */
+static uint64_t choose_run(uint64_t free_bits, uint32_t count)
+{
+    uint64_t best = 0;
+    while (free_bits != 0 && count_bits(best) < count) {
+        unsigned first = (unsigned)__builtin_ctzll(free_bits);
+        uint64_t run = run_at(free_bits, first, 64);
+        free_bits &= ~run;
+        run = run_at(run, first, count);
+        if (count_bits(run) > count_bits(best))
+            best = run;
     }
-    return run;
+    return best;
+}
+
+/** Those behind the page that they should be near, if there are any free behind it. */
+static uint64_t choose_pages(const struct allocation *allocation, uint32_t extent,
+                             uint64_t free_bits)
+{
+    uint64_t behind = 0;
+    if (allocation->near != PAGE_NONE && allocation->near / SPACE_EXTENT_PAGES == extent)
+        behind = free_bits & UINT64_MAX << allocation->near % SPACE_EXTENT_PAGES;
+    return choose_run(behind != 0 ? behind : free_bits, allocation->count);
 }
 
 static void take_pages(struct allocation *allocation, const struct pick *pick, uint32_t *first_page,
@@ -134,12 +159,8 @@ static void take_pages(struct allocation *allocation, const struct pick *pick, u
     struct descriptor after = before;
     if (descriptor_is_free(before))
         take_extent(allocation, pick->extent, &after);
-    bool is_near =
-        allocation->near != PAGE_NONE && allocation->near / SPACE_EXTENT_PAGES == pick->extent;
-    unsigned first;
-    uint64_t run = choose_run(~before.bitmap & extent_mask(pick->extent, allocation->head.pages),
-                              is_near ? allocation->near % SPACE_EXTENT_PAGES + 1 : 0,
-                              allocation->count, &first);
+    uint64_t run = choose_pages(allocation, pick->extent,
+                                ~before.bitmap & extent_mask(pick->extent, allocation->head.pages));
     after.bitmap |= run;
     uint32_t count = count_bits(run);
     allocation->head.used += count;
@@ -152,7 +173,7 @@ static void take_pages(struct allocation *allocation, const struct pick *pick, u
     store_descriptor(allocation, pick->map, pick->extent, before, after);
     head_store(allocation->set, allocation->space, allocation->mtr, allocation->page0,
                &allocation->head);
-    *first_page = pick->extent * SPACE_EXTENT_PAGES + first;
+    *first_page = pick->extent * SPACE_EXTENT_PAGES + (uint32_t)__builtin_ctzll(run);
     *got = count;
 }
 
