@@ -238,7 +238,8 @@ firn_rc space_free(struct space_set *set, struct mtr *mtr, struct mtr_page *page
     FIRN_TRY(extent_fix_map(set, mtr, allocation.space, extent, &map));
     struct descriptor descriptor =
         descriptor_get(map->bytes, extent % map_extents(set->options.page_size_bytes));
-    if ((descriptor.bitmap & bit) == 0 || (descriptor.owner != 0 && descriptor.owner != owner))
+    if ((descriptor.bitmap & bit) == 0 || (descriptor.owner != 0 && descriptor.owner != owner) ||
+        page_is_own(set->options.page_size_bytes, page_no))
         return rc_raise(FIRN_E_CORRUPT,
                         "page %u of %s is to be freed by index %llu, but the map says that it is "
                         "not that index's; check the environment",

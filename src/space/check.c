@@ -46,19 +46,13 @@ static firn_rc walk_load_map(struct walk *walk, uint32_t number)
     return FIRN_OK;
 }
 
-static bool is_map_page(const struct walk *walk, uint32_t page_no)
-{
-    uint32_t span = map_extents(walk->set->options.page_size_bytes) * SPACE_EXTENT_PAGES;
-    return page_no % span == 1;
-}
-
 /** Whose a page in a shared extent is stands in it. */
 static uint64_t owner_in_page(const struct walk *walk, uint32_t page_no)
 {
     struct buffer_frame *frame;
     struct buffer_pool *pool = walk->set->pool;
     uint64_t owner = SPACE_OWNER_UNKNOWN;
-    if (page_no == 0 || is_map_page(walk, page_no))
+    if (page_is_own(walk->set->options.page_size_bytes, page_no))
         return 0;
     if (buffer_fix(pool, page_id_of(space_id(walk->space), page_no), BUFFER_SHARED,
                    BUFFER_HINT_SCAN, &frame) != FIRN_OK)

@@ -157,6 +157,12 @@ static inline uint32_t map_page_no(uint32_t page_size_bytes, uint32_t map)
     return map * map_extents(page_size_bytes) * SPACE_EXTENT_PAGES + 1;
 }
 
+/** @return true for page 0 and map pages, which no index has. */
+static inline bool page_is_own(uint32_t page_size_bytes, uint32_t page_no)
+{
+    return page_no == 0 || page_no % (map_extents(page_size_bytes) * SPACE_EXTENT_PAGES) == 1;
+}
+
 /** @return the bits of those of an extent's pages that the file has. */
 static inline uint64_t extent_mask(uint32_t extent, uint32_t pages)
 {

@@ -191,6 +191,33 @@ static void indexes_share_extents_until_they_are_large(void **state)
     check_space(id);
 }
 
+static void a_run_is_taken_where_it_fits(void **state)
+{
+    (void)state;
+    uint32_t pages[20];
+    uint32_t first;
+    uint32_t got;
+    uint32_t id = create(IO_CLASS_TABLE, "t");
+    for (unsigned i = 0; i < ARRAY_COUNT(pages); i++)
+        pages[i] = allocate(id, 7);
+    /* Holes of 2 and 5 pages, and the end of the file. */
+    static const unsigned freed[] = {1, 2, 6, 7, 8, 9, 10};
+    for (unsigned i = 0; i < ARRAY_COUNT(freed); i++)
+        give_back(id, pages[freed[i]], 7);
+    ASSERT_OK(mtr_begin(&world.mtr, 64 * 1024));
+    ASSERT_OK(space_allocate_run(world.set, &world.mtr, id, 7, PAGE_NONE, 4, &first, &got));
+    assert_int_equal(first, pages[6]);
+    assert_int_equal(got, 4);
+    space_unallocate(world.set, &world.mtr, id, 7, first, got);
+    /* Behind a page, if it fits there. */
+    ASSERT_OK(space_allocate_run(world.set, &world.mtr, id, 7, pages[12], 2, &first, &got));
+    assert_int_equal(first, pages[19] + 1);
+    assert_int_equal(got, 2);
+    space_unallocate(world.set, &world.mtr, id, 7, first, got);
+    ASSERT_OK(mtr_commit(&world.mtr, NULL));
+    check_space(id);
+}
+
 /* ---- Dropping ---- */
 
 static void a_dropped_tablespace_is_gone(void **state)
@@ -335,11 +362,14 @@ static void what_is_not_an_indexs_page_is_not_freed(void **state)
     uint32_t id = create(IO_CLASS_TABLE, "t");
     uint32_t free_page = allocate(id, 7);
     give_back(id, free_page, 7);
-    ASSERT_OK(mtr_begin(&world.mtr, 4096));
-    ASSERT_OK(mtr_fix(&world.mtr, page_id_of(id, free_page), &page));
-    assert_int_equal(space_free(world.set, &world.mtr, page, 7), FIRN_E_CORRUPT);
-    ASSERT_TEXT("/t.firn");
-    mtr_abandon(&world.mtr);
+    const uint32_t wrong[] = {free_page, 0, 1};
+    for (unsigned i = 0; i < ARRAY_COUNT(wrong); i++) {
+        ASSERT_OK(mtr_begin(&world.mtr, 4096));
+        ASSERT_OK(mtr_fix(&world.mtr, page_id_of(id, wrong[i]), &page));
+        assert_int_equal(space_free(world.set, &world.mtr, page, 7), FIRN_E_CORRUPT);
+        ASSERT_TEXT("/t.firn");
+        mtr_abandon(&world.mtr);
+    }
     check_space(id);
 }
 
@@ -568,6 +598,7 @@ int main(void)
         TEST(a_name_is_taken_once),
         TEST(a_small_tablespace_is_a_small_file),
         TEST(indexes_share_extents_until_they_are_large),
+        TEST(a_run_is_taken_where_it_fits),
         TEST(a_dropped_tablespace_is_gone),
         TEST(many_tablespaces_come_and_go),
         TEST(the_free_end_of_a_file_goes_back),
