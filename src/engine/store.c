@@ -315,7 +315,7 @@ static void release_hold(struct store *store)
    checkpoint on the way. */
 static firn_rc close_stack(struct store *store)
 {
-    store_catalog_close(store);
+    store_trees_close(store);
     btree_session_close(store->session);
     store->session = NULL;
     buffer_close(store->pool);
@@ -369,7 +369,7 @@ static firn_rc open_content(struct store *store, struct recovery_result *result)
     FIRN_TRY(open_stack(store, result));
     FIRN_TRY(store_catalog_open(store));
     release_hold(store);
-    return store_catalog_recover(store);
+    return store_trees_recover(store);
 }
 
 static bool wants_other_log(const struct store *store)

@@ -1,7 +1,7 @@
 /*
  * store_internal.h -- the parts of a store: its files (store_files.c, store_create.c), opening and
- * closing (store.c), trees by name (store_tree.c), sessions (store_session.c), the check
- * (store_check*.c).
+ * closing (store.c), trees by name (store_catalog.c, store_tree.c), sessions (store_session.c), the
+ * check (store_check*.c).
  */
 #ifndef FIRN_ENGINE_STORE_INTERNAL_H
 #define FIRN_ENGINE_STORE_INTERNAL_H
@@ -120,21 +120,40 @@ firn_rc store_create_finish(struct store *store);
 /** Remove what store_create_begin made. Best effort: what stays is removed by the next creation. */
 void store_create_undo(struct store *store);
 
-/* ---- store_tree.c ---- */
+/* ---- store_catalog.c ---- */
 
 /** Make the system tablespace and the catalog of a new environment. */
 firn_rc store_catalog_create(struct store *store);
 
-/** Read the catalog and compare it with the files that are there. Changes nothing. */
+/** Read the catalog into the list of trees and compare it with the files that are there. Changes
+ * nothing. */
 firn_rc store_catalog_open(struct store *store);
 
-/** Finish what a crash left: large values half written, creations and drops of trees. */
-firn_rc store_catalog_recover(struct store *store);
+/** Write a tree's entry. @param end_lsn  as btree_put */
+firn_rc store_catalog_put(struct store *store, const struct store_tree *tree, uint64_t *end_lsn);
+
+/** Remove an entry; there need not be one. */
+firn_rc store_catalog_delete(struct store *store, const char *name);
+
+/** Take an index id that no tree has had. Ids that a crash wastes are not missed. */
+firn_rc store_catalog_next_index(struct store *store, uint64_t *index_id);
+
+/* ---- store_tree.c ---- */
+
+/** Add a tree to the list, as one that is being made. @param tree  set on success; the list's */
+firn_rc store_tree_add(struct store *store, const char *name, size_t length,
+                       struct store_tree **tree);
+
+/** @return a tree of the list, whatever its state; NULL if there is none of that name. */
+struct store_tree *store_tree_find(const struct store *store, const char *name);
 
 /** Make sure that a tree has its handle. Under the tree mutex. */
 firn_rc store_open_tree(struct store *store, struct store_tree *tree);
 
-/** Close all trees. */
-void store_catalog_close(struct store *store);
+/** Finish what a crash left: large values half written, creations and drops of trees. */
+firn_rc store_trees_recover(struct store *store);
+
+/** Close all trees and the catalog. */
+void store_trees_close(struct store *store);
 
 #endif

@@ -1,123 +1,18 @@
 /*
- * Trees by name. The catalog is a B+tree in the system tablespace; README.md says why no crash
- * leaves a tree by half.
+ * Trees by name: making, finding and dropping them. README.md says why no crash leaves one by half.
  */
 #include "engine/store_internal.h"
 
 #include "base/check.h"
-#include "base/log.h"
 #include "base/memory.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Keys of the catalog begin with what they are about. */
-enum { KEY_COUNTER = 0, KEY_TREE = 1 };
-
-/* An entry, byte by byte (FORMAT.md). */
-enum {
-    ENTRY_VERSION_AT = 0,
-    ENTRY_STATE_AT = 1,
-    ENTRY_FLAGS_AT = 2,
-    ENTRY_SPACE_AT = 4,
-    ENTRY_ROOT_AT = 8,
-    ENTRY_INDEX_AT = 16,
-    ENTRY_BYTES = 24,
-
-    ENTRY_VERSION = 1,
-    ENTRY_SHARED = 1,
-};
-
 enum {
     ERROR_TEXT_BYTES = 512,
     FREE_LIST_MAX = 1 << 20, /* pages of a dropped tree that are remembered at once */
 };
-
-/* ---- Entries ---- */
-
-struct tree_key {
-    uint8_t bytes[1 + SPACE_NAME_MAX];
-    size_t size_bytes;
-};
-
-static struct span tree_key(const char *name, struct tree_key *key)
-{
-    key->bytes[0] = KEY_TREE;
-    key->size_bytes = 1 + strlen(name);
-    ASSERT(key->size_bytes <= sizeof(key->bytes));
-    memcpy(key->bytes + 1, name, key->size_bytes - 1);
-    return span_of(key->bytes, key->size_bytes);
-}
-
-static firn_rc put_entry(struct store *store, const struct store_tree *tree, uint64_t *end_lsn)
-{
-    struct tree_key key;
-    uint8_t entry[ENTRY_BYTES] = {0};
-    entry[ENTRY_VERSION_AT] = ENTRY_VERSION;
-    entry[ENTRY_STATE_AT] = (uint8_t)tree->state;
-    entry[ENTRY_FLAGS_AT] = tree->shared ? ENTRY_SHARED : 0;
-    put_u32(entry + ENTRY_SPACE_AT, tree->space);
-    put_u32(entry + ENTRY_ROOT_AT, tree->root_page);
-    put_u64(entry + ENTRY_INDEX_AT, tree->index_id);
-    return btree_put(store->session, store->catalog, tree_key(tree->name, &key),
-                     span_of(entry, sizeof(entry)), end_lsn);
-}
-
-static firn_rc delete_entry(struct store *store, const char *name)
-{
-    struct tree_key key;
-    uint64_t end_lsn;
-    firn_rc rc = btree_delete(store->session, store->catalog, tree_key(name, &key), &end_lsn);
-    return rc == FIRN_E_NOT_FOUND ? FIRN_OK : rc;
-}
-
-static firn_rc raise_entry(const char *what)
-{
-    return rc_raise(FIRN_E_CORRUPT,
-                    "the catalog has an entry that makes no sense (%s); restore the environment "
-                    "from a backup",
-                    what);
-}
-
-static firn_rc parse_entry(struct span value, struct store_tree *tree)
-{
-    const uint8_t *entry = value.bytes;
-    if (value.size_bytes != 0 && entry[ENTRY_VERSION_AT] > ENTRY_VERSION)
-        return rc_raise(FIRN_E_UNSUPPORTED,
-                        "the catalog's entry of tree %s has version %u and this firn knows "
-                        "versions up to %d: use the newer firn that wrote it",
-                        tree->name, entry[ENTRY_VERSION_AT], ENTRY_VERSION);
-    if (value.size_bytes != ENTRY_BYTES || entry[ENTRY_VERSION_AT] != ENTRY_VERSION ||
-        entry[ENTRY_STATE_AT] < STORE_TREE_CREATING || entry[ENTRY_STATE_AT] > STORE_TREE_DROPPING)
-        return raise_entry(tree->name);
-    tree->state = (enum store_tree_state)entry[ENTRY_STATE_AT];
-    tree->shared = entry[ENTRY_FLAGS_AT] & ENTRY_SHARED;
-    tree->space = get_u32(entry + ENTRY_SPACE_AT);
-    tree->root_page = get_u32(entry + ENTRY_ROOT_AT);
-    tree->index_id = get_u64(entry + ENTRY_INDEX_AT);
-    return FIRN_OK;
-}
-
-/* Ids that a crash wastes are not missed. */
-static firn_rc next_index_id(struct store *store, uint64_t *index_id)
-{
-    static const uint8_t key[] = {KEY_COUNTER};
-    uint8_t number[8];
-    struct span value;
-    uint64_t next = STORE_CATALOG_INDEX + 1;
-    firn_rc rc = btree_get(store->session, store->catalog, span_of(key, sizeof(key)), &value);
-    if (rc == FIRN_OK && value.size_bytes != sizeof(number))
-        return raise_entry("the counter of index ids");
-    if (rc != FIRN_OK && rc != FIRN_E_NOT_FOUND)
-        return rc;
-    if (rc == FIRN_OK)
-        next = get_u64(value.bytes);
-    put_u64(number, next + 1);
-    FIRN_TRY(btree_put(store->session, store->catalog, span_of(key, sizeof(key)),
-                       span_of(number, sizeof(number)), NULL));
-    *index_id = next;
-    return FIRN_OK;
-}
 
 /* ---- The list in memory ---- */
 
@@ -126,12 +21,16 @@ static firn_rc raise_memory(void)
     return rc_raise(FIRN_E_NOMEM, "no memory for the list of trees");
 }
 
-static void free_tree(struct store_tree *tree)
+static void close_handle(struct store_tree *tree)
 {
-    if (tree == NULL)
-        return;
     if (tree->tree != NULL)
         btree_close(tree->tree);
+    tree->tree = NULL;
+}
+
+static void free_tree(struct store_tree *tree)
+{
+    close_handle(tree);
     memory_free(tree->name);
     memory_free(tree);
 }
@@ -148,6 +47,7 @@ static struct store_tree *new_tree(const char *name, size_t length)
     memcpy(copy, name, length);
     copy[length] = '\0';
     tree->name = copy;
+    tree->state = STORE_TREE_CREATING;
     tree->space = SPACE_SYSTEM;
     tree->root_page = PAGE_NONE;
     return tree;
@@ -168,7 +68,7 @@ static size_t tree_place(const struct store *store, const char *name)
     return low;
 }
 
-static struct store_tree *find_tree(const struct store *store, const char *name)
+struct store_tree *store_tree_find(const struct store *store, const char *name)
 {
     size_t place = tree_place(store, name);
     bool found = place < store->tree_count && strcmp(store->trees[place]->name, name) == 0;
@@ -189,24 +89,30 @@ static firn_rc reserve_place(struct store *store)
     return FIRN_OK;
 }
 
-/* There is a place for it. */
-static void list_tree(struct store *store, struct store_tree *tree)
+firn_rc store_tree_add(struct store *store, const char *name, size_t length,
+                       struct store_tree **tree)
 {
-    size_t place = tree_place(store, tree->name);
-    ASSERT(store->tree_count < store->tree_capacity);
+    FIRN_TRY(reserve_place(store));
+    struct store_tree *made = new_tree(name, length);
+    if (made == NULL)
+        return raise_memory();
+    size_t place = tree_place(store, made->name);
     memmove(store->trees + place + 1, store->trees + place,
             (store->tree_count - place) * sizeof(struct store_tree *));
-    store->trees[place] = tree;
+    store->trees[place] = made;
     store->tree_count++;
+    *tree = made;
+    return FIRN_OK;
 }
 
-static void unlist_tree(struct store *store, const struct store_tree *tree)
+static void forget_tree(struct store *store, struct store_tree *tree)
 {
     size_t place = tree_place(store, tree->name);
     ASSERT(place < store->tree_count && store->trees[place] == tree);
     store->tree_count--;
     memmove(store->trees + place, store->trees + place + 1,
             (store->tree_count - place) * sizeof(struct store_tree *));
+    free_tree(tree);
 }
 
 /* ---- Making and removing what an entry stands for ---- */
@@ -281,7 +187,7 @@ static firn_rc remove_tree(struct store *store, const struct store_tree *tree)
         if (rc != FIRN_OK && rc != FIRN_E_NOT_FOUND)
             return rc;
     }
-    return delete_entry(store, tree->name);
+    return store_catalog_delete(store, tree->name);
 }
 
 static firn_rc make_content(struct store *store, struct store_tree *tree)
@@ -293,25 +199,31 @@ static firn_rc make_content(struct store *store, struct store_tree *tree)
     FIRN_TRY(btree_create(store->session, tree->space, tree->index_id, &tree->root_page));
     FIRN_TRY(btree_open(&store->base, tree->space, tree->root_page, tree->index_id, &tree->tree));
     tree->state = STORE_TREE_LIVE;
-    FIRN_TRY(put_entry(store, tree, &end_lsn));
+    FIRN_TRY(store_catalog_put(store, tree, &end_lsn));
     return redo_flush(store->redo, end_lsn, REDO_FLUSH_SYNC);
 }
 
-/* The entry says first that something is coming, so that a crash leaves nothing unknown. */
-static firn_rc create_tree(struct store *store, struct store_tree *tree)
+/*
+ * The entry says first that something is coming, so that a crash leaves nothing unknown. Where a
+ * tablespace could not be made its file may be there all the same, or come back with the next
+ * recovery: then the entry stays until that is over.
+ *
+ * @param gone  set: nothing is left of it
+ */
+static firn_rc create_tree(struct store *store, struct store_tree *tree, bool *gone)
 {
     char text[ERROR_TEXT_BYTES];
-    tree->state = STORE_TREE_CREATING;
-    FIRN_TRY(next_index_id(store, &tree->index_id));
-    FIRN_TRY(put_entry(store, tree, NULL));
+    *gone = true;
+    FIRN_TRY(store_catalog_next_index(store, &tree->index_id));
+    FIRN_TRY(store_catalog_put(store, tree, NULL));
     firn_rc rc = make_content(store, tree);
     if (rc == FIRN_OK)
         return rc;
     snprintf(text, sizeof(text), "%s", firn_error_text());
-    if (tree->tree != NULL)
-        btree_close(tree->tree);
-    tree->tree = NULL;
-    (void)remove_tree(store, tree);
+    close_handle(tree);
+    tree->state = STORE_TREE_CREATING;
+    bool file_is_known = tree->shared || tree->space != SPACE_SYSTEM;
+    *gone = file_is_known && remove_tree(store, tree) == FIRN_OK;
     return rc_raise(rc, "%s", text);
 }
 
@@ -356,19 +268,16 @@ static firn_rc make_tree(struct store *store, const char *name, unsigned flags,
     bool shared = flags & STORE_TREE_SHARED;
     if (!shared)
         FIRN_TRY(check_file_is_free(store, name));
-    FIRN_TRY(reserve_place(store));
-    struct store_tree *made = new_tree(name, strlen(name));
-    if (made == NULL)
-        return raise_memory();
+    struct store_tree *made;
+    bool gone;
+    FIRN_TRY(store_tree_add(store, name, strlen(name), &made));
     made->shared = shared;
-    firn_rc rc = create_tree(store, made);
-    if (rc != FIRN_OK) {
-        free_tree(made);
-        return rc;
-    }
-    list_tree(store, made);
-    *tree = made;
-    return FIRN_OK;
+    firn_rc rc = create_tree(store, made, &gone);
+    if (rc == FIRN_OK)
+        *tree = made;
+    else if (gone)
+        forget_tree(store, made);
+    return rc;
 }
 
 firn_rc store_open_tree(struct store *store, struct store_tree *tree)
@@ -378,11 +287,22 @@ firn_rc store_open_tree(struct store *store, struct store_tree *tree)
     return btree_open(&store->base, tree->space, tree->root_page, tree->index_id, &tree->tree);
 }
 
+static firn_rc raise_no_tree(const char *name)
+{
+    return rc_raise(FIRN_E_NOT_FOUND, "there is no tree \"%s\"; 'firn stat' lists them", name);
+}
+
 static firn_rc get_tree(struct store *store, const char *name, unsigned flags, struct btree **tree)
 {
-    struct store_tree *found = find_tree(store, name);
-    if (found == NULL && !(flags & STORE_TREE_CREATE))
-        return rc_raise(FIRN_E_NOT_FOUND, "there is no tree \"%s\"; 'firn stat' lists them", name);
+    struct store_tree *found = store_tree_find(store, name);
+    bool create = flags & STORE_TREE_CREATE;
+    if (!create && (found == NULL || found->state != STORE_TREE_LIVE))
+        return raise_no_tree(name);
+    if (found != NULL && found->state != STORE_TREE_LIVE)
+        return rc_raise(FIRN_E_BUSY,
+                        "what a failure left of an earlier tree \"%s\" is still there: close the "
+                        "environment and open it again, which removes that",
+                        name);
     if (found == NULL)
         FIRN_TRY(make_tree(store, name, flags, &found));
     FIRN_TRY(store_open_tree(store, found));
@@ -398,24 +318,24 @@ firn_rc store_tree(struct store *store, const char *name, unsigned flags, struct
     return rc;
 }
 
+/* Where removing fails, what is left stays listed, so that nobody takes its name. */
 static firn_rc drop_tree(struct store *store, const char *name)
 {
     uint64_t end_lsn;
-    struct store_tree *tree = find_tree(store, name);
-    if (tree == NULL)
-        return rc_raise(FIRN_E_NOT_FOUND, "there is no tree \"%s\"; 'firn stat' lists them", name);
+    struct store_tree *tree = store_tree_find(store, name);
+    if (tree == NULL || tree->state != STORE_TREE_LIVE)
+        return raise_no_tree(name);
     tree->state = STORE_TREE_DROPPING;
-    firn_rc rc = put_entry(store, tree, &end_lsn);
+    firn_rc rc = store_catalog_put(store, tree, &end_lsn);
     if (rc != FIRN_OK) {
         tree->state = STORE_TREE_LIVE;
         return rc;
     }
-    unlist_tree(store, tree);
-    rc = redo_flush(store->redo, end_lsn, REDO_FLUSH_SYNC);
-    if (rc == FIRN_OK)
-        rc = remove_tree(store, tree);
-    free_tree(tree);
-    return rc;
+    close_handle(tree);
+    FIRN_TRY(redo_flush(store->redo, end_lsn, REDO_FLUSH_SYNC));
+    FIRN_TRY(remove_tree(store, tree));
+    forget_tree(store, tree);
+    return FIRN_OK;
 }
 
 firn_rc store_drop_tree(struct store *store, const char *name)
@@ -435,8 +355,10 @@ firn_rc store_each_tree(struct store *store, store_tree_visit *visit, void *cont
     struct store_tree **trees = memory_alloc((store->tree_count + 1) * sizeof(*trees));
     if (trees == NULL)
         rc = raise_memory();
-    while (rc == FIRN_OK && count < store->tree_count) {
-        trees[count] = store->trees[count];
+    for (size_t i = 0; rc == FIRN_OK && i < store->tree_count; i++) {
+        if (store->trees[i]->state != STORE_TREE_LIVE)
+            continue;
+        trees[count] = store->trees[i];
         rc = store_open_tree(store, trees[count++]);
     }
     pthread_mutex_unlock(&store->tree_mutex);
@@ -450,27 +372,7 @@ firn_rc store_each_tree(struct store *store, store_tree_visit *visit, void *cont
     return rc;
 }
 
-/* ---- The catalog ---- */
-
-firn_rc store_catalog_create(struct store *store)
-{
-    struct mtr *mtr = btree_session_mtr(store->session);
-    uint32_t space;
-    uint32_t root_page;
-    FIRN_TRY(space_create(store->spaces, mtr, IO_CLASS_SYSTEM, STORE_SYSTEM_SPACE, &space));
-    ENSURE(space == SPACE_SYSTEM);
-    FIRN_TRY(btree_create(store->session, SPACE_SYSTEM, STORE_CATALOG_INDEX, &root_page));
-    FIRN_TRY(mtr_begin(mtr, SPACE_LOG_MAX_BYTES));
-    firn_rc rc = space_set_entry(store->spaces, mtr, SPACE_SYSTEM, root_page);
-    if (rc != FIRN_OK) {
-        mtr_abandon(mtr);
-        return rc;
-    }
-    FIRN_TRY(mtr_commit(mtr, NULL));
-    return btree_open(&store->base, SPACE_SYSTEM, root_page, STORE_CATALOG_INDEX, &store->catalog);
-}
-
-void store_catalog_close(struct store *store)
+void store_trees_close(struct store *store)
 {
     for (size_t i = 0; i < store->tree_count; i++)
         free_tree(store->trees[i]);
@@ -481,92 +383,6 @@ void store_catalog_close(struct store *store)
     if (store->catalog != NULL)
         btree_close(store->catalog);
     store->catalog = NULL;
-}
-
-static firn_rc take_entry(struct store *store, struct span key, struct span value)
-{
-    if (key.size_bytes < 2 || key.size_bytes > 1 + SPACE_NAME_MAX || key.bytes[0] != KEY_TREE ||
-        memchr(key.bytes, '\0', key.size_bytes) != NULL)
-        return raise_entry("a name");
-    FIRN_TRY(reserve_place(store));
-    struct store_tree *tree = new_tree((const char *)key.bytes + 1, key.size_bytes - 1);
-    if (tree == NULL)
-        return raise_memory();
-    firn_rc rc = parse_entry(value, tree);
-    if (rc == FIRN_OK)
-        list_tree(store, tree);
-    else
-        free_tree(tree);
-    return rc;
-}
-
-static firn_rc read_catalog(struct store *store)
-{
-    static const uint8_t first[] = {KEY_TREE};
-    struct btree_cursor *cursor = NULL;
-    struct span value;
-    FIRN_TRY(btree_cursor_open(&store->base, store->catalog, &cursor));
-    firn_rc rc = btree_cursor_seek(cursor, BTREE_SEEK_AT_OR_AFTER, span_of(first, sizeof(first)));
-    while (rc == FIRN_OK) {
-        rc = btree_cursor_value(cursor, &value);
-        if (rc == FIRN_OK)
-            rc = take_entry(store, btree_cursor_key(cursor), value);
-        if (rc == FIRN_OK)
-            rc = btree_cursor_next(cursor);
-    }
-    btree_cursor_close(cursor);
-    return rc == FIRN_E_NOT_FOUND ? FIRN_OK : rc;
-}
-
-/* A tablespace that no entry knows is not removed: it may be somebody's data, put back from a
-   backup. */
-static firn_rc judge_space(const struct space_info *info, void *context)
-{
-    const struct store *store = context;
-    const struct store_tree *tree = find_tree(store, info->name);
-    if (info->space != SPACE_SYSTEM && (tree == NULL || tree->shared))
-        log_warning("%s belongs to no tree of the environment: it is left alone", info->path);
-    return FIRN_OK;
-}
-
-static firn_rc check_tree_file(struct store *store, const struct store_tree *tree)
-{
-    uint32_t space;
-    if (tree->shared || tree->state != STORE_TREE_LIVE)
-        return FIRN_OK;
-    firn_rc rc = space_find(store->spaces, tree->name, &space);
-    if (rc == FIRN_E_NOT_FOUND)
-        return rc_raise(FIRN_E_CORRUPT,
-                        "%s/%s.firn, the file of tree %s, is missing: put it back, or restore the "
-                        "environment from a backup",
-                        store_class_directory(store, IO_CLASS_TABLE), tree->name, tree->name);
-    if (rc == FIRN_OK && space != tree->space)
-        return rc_raise(FIRN_E_CORRUPT,
-                        "%s/%s.firn is another tablespace (number %u) than that of tree %s (number "
-                        "%u): put the right file back",
-                        store_class_directory(store, IO_CLASS_TABLE), tree->name, space, tree->name,
-                        tree->space);
-    return rc;
-}
-
-firn_rc store_catalog_open(struct store *store)
-{
-    uint32_t space;
-    uint32_t root_page;
-    firn_rc rc = space_find(store->spaces, STORE_SYSTEM_SPACE, &space);
-    if (rc == FIRN_E_NOT_FOUND)
-        return rc_raise(FIRN_E_CORRUPT,
-                        "%s/" STORE_SYSTEM_SPACE ".firn is missing: put it back, or restore the "
-                        "environment from a backup",
-                        store_class_directory(store, IO_CLASS_SYSTEM));
-    FIRN_TRY(rc);
-    FIRN_TRY(space_entry(store->spaces, SPACE_SYSTEM, &root_page));
-    FIRN_TRY(
-        btree_open(&store->base, SPACE_SYSTEM, root_page, STORE_CATALOG_INDEX, &store->catalog));
-    FIRN_TRY(read_catalog(store));
-    for (size_t i = 0; i < store->tree_count; i++)
-        FIRN_TRY(check_tree_file(store, store->trees[i]));
-    return space_each(store->spaces, judge_space, store);
 }
 
 /* ---- After a crash ---- */
@@ -603,7 +419,7 @@ static firn_rc clear_limbos(struct store *store)
 }
 
 /* Limbo first: what lies there has an owner that may be about to go. */
-firn_rc store_catalog_recover(struct store *store)
+firn_rc store_trees_recover(struct store *store)
 {
     FIRN_TRY(clear_limbos(store));
     for (size_t i = store->tree_count; i-- > 0;) {
@@ -611,8 +427,7 @@ firn_rc store_catalog_recover(struct store *store)
         if (tree->state == STORE_TREE_LIVE)
             continue;
         FIRN_TRY(remove_tree(store, tree));
-        unlist_tree(store, tree);
-        free_tree(tree);
+        forget_tree(store, tree);
     }
     return FIRN_OK;
 }
