@@ -91,7 +91,7 @@ static firn_rc judge(struct buffer_pool *pool, struct buffer_frame *frame,
     if (state == PAGE_GOOD)
         return FIRN_OK;
     return rc_raise(FIRN_E_CORRUPT,
-                    "page %u of table space %u (%s) %s: restore the file from a backup, or dump "
+                    "page %u of tablespace %u (%s) %s: restore the file from a backup, or dump "
                     "what can still be read",
                     page_id_number(page_id), page_id_space(page_id), io_file_path(file),
                     page_state_text(state));
@@ -105,7 +105,7 @@ static firn_rc name_page(uint64_t page_id, firn_rc rc)
         rc = FIRN_E_CORRUPT;
         advice = "; the file has been cut off: restore it from a backup";
     }
-    return rc_raise(rc, "page %u of table space %u: %s%s", page_id_number(page_id),
+    return rc_raise(rc, "page %u of tablespace %u: %s%s", page_id_number(page_id),
                     page_id_space(page_id), firn_error_text(), advice);
 }
 

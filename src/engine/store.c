@@ -11,8 +11,8 @@
 enum {
     QUEUE_DEPTH = 64,
     RECOVERY_THREADS_MAX = 8,
-    RECOVERY_MEMORY_SHARE = 4, /* of the pool's size, beside it: records that wait for their page */
-    RECOVERY_MEMORY_MIN_BYTES = 8 << 20,
+    RECOVERY_MEMORY_SHARE = 2, /* of the pool's size: records that wait for their page ... */
+    RECOVERY_MEMORY_MIN_BYTES = 8 << 20, /* ... or this much, beside a pool that is smaller */
     URGE_SHARE = 8, /* of the log's capacity, that a thread without room writes pages for */
     ERROR_TEXT_BYTES = 512,
 };
@@ -232,11 +232,18 @@ static unsigned list_pool_systems(struct store *store)
     return count;
 }
 
+/* While a log is repeated, its records take a part of the memory that the pool has later. */
+static uint64_t recovery_bytes(const struct store_options *options)
+{
+    uint64_t share = options->buffer_pool_size_bytes / RECOVERY_MEMORY_SHARE;
+    return share >= RECOVERY_MEMORY_MIN_BYTES ? share : 0;
+}
+
 static firn_rc open_pool(struct store *store)
 {
     const struct store_options *from = &store->options;
     struct buffer_options options = {
-        .size_bytes = from->buffer_pool_size_bytes,
+        .size_bytes = from->buffer_pool_size_bytes - recovery_bytes(from),
         .size_max_bytes = from->buffer_pool_max_bytes != 0 ? from->buffer_pool_max_bytes
                                                            : 2 * from->buffer_pool_size_bytes,
         .page_size_bytes = store->env.page_size_bytes,
@@ -275,18 +282,18 @@ static unsigned recovery_threads(const struct store_options *options)
 
 static firn_rc recover(struct store *store, struct recovery_result *result)
 {
-    uint64_t memory_bytes = store->options.buffer_pool_size_bytes / RECOVERY_MEMORY_SHARE;
+    uint64_t memory_bytes = recovery_bytes(&store->options);
     struct recovery_options options = {
         .redo = store->redo,
         .pool = store->pool,
         .spaces = store->spaces,
         .threads = recovery_threads(&store->options),
-        .memory_bytes =
-            memory_bytes > RECOVERY_MEMORY_MIN_BYTES ? memory_bytes : RECOVERY_MEMORY_MIN_BYTES,
+        .memory_bytes = memory_bytes != 0 ? memory_bytes : RECOVERY_MEMORY_MIN_BYTES,
         .progress = store->options.progress,
         .progress_context = store->options.progress_context,
     };
-    return recovery_run(&options, result);
+    FIRN_TRY(recovery_run(&options, result));
+    return buffer_resize(store->pool, store->options.buffer_pool_size_bytes);
 }
 
 /* No checkpoint is taken before the catalog has been compared with the files: where one is missing

@@ -92,7 +92,7 @@ static firn_rc sort_by_page(struct applier *applier, const struct part *part)
 static firn_rc raise_senseless(const struct record *record)
 {
     return rc_raise(FIRN_E_CORRUPT,
-                    "the log changes page %u of table space %u (%s, before LSN %llu) in a way that "
+                    "the log changes page %u of tablespace %u (%s, before LSN %llu) in a way that "
                     "this page cannot be changed: log and tables do not belong together; restore a "
                     "backup",
                     page_id_number(record->page_id), page_id_space(record->page_id),
@@ -150,43 +150,62 @@ static firn_rc apply_page(struct applier *applier, const struct page_work *work)
     return rc;
 }
 
-/* Leave out pages of table spaces that were dropped later, and see to it that files hold the
-   others. @return how many are left */
-static firn_rc keep_present(struct applier *applier, struct page_work *pages, uint32_t *count)
+/* Leave out pages of tablespaces that were dropped later, and see to it that files hold the others.
+ */
+static firn_rc keep_present(struct applier *applier)
 {
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < *count; i++) {
-        if (space_has(applier->options->spaces, pages[i].page_id) != FIRN_OK)
+    for (uint32_t i = 0; i < applier->page_count; i++) {
+        const struct page_work *work = &applier->pages[i];
+        if (space_has(applier->options->spaces, work->page_id) != FIRN_OK)
             continue;
-        FIRN_TRY(space_reach(applier->options->spaces, pages[i].page_id));
-        pages[kept++] = pages[i];
+        FIRN_TRY(space_reach(applier->options->spaces, work->page_id));
+        applier->pages[kept++] = *work;
     }
-    *count = kept;
+    applier->page_count = kept;
     return FIRN_OK;
 }
 
-static firn_rc apply_some(struct applier *applier, struct page_work *pages, uint32_t count)
+/* Some pages that lie together: read in one go, applied after the next ones have been asked for. */
+struct group {
+    struct page_work *pages;
+    uint32_t count;
+};
+
+static struct group group_of(const struct applier *applier, uint32_t number, bool downward)
+{
+    uint32_t groups = (applier->page_count + READ_AHEAD_PAGES - 1) / READ_AHEAD_PAGES;
+    if (number >= groups)
+        return (struct group){NULL, 0};
+    uint32_t first = (downward ? groups - 1 - number : number) * READ_AHEAD_PAGES;
+    uint32_t left = applier->page_count - first;
+    return (struct group){&applier->pages[first],
+                          left < READ_AHEAD_PAGES ? left : READ_AHEAD_PAGES};
+}
+
+static void prefetch_group(const struct applier *applier, struct group group)
 {
     uint64_t wanted[READ_AHEAD_PAGES];
     unsigned wanted_count = 0;
-    FIRN_TRY(keep_present(applier, pages, &count));
-    for (uint32_t i = 0; i < count; i++)
-        if (!pages[i].begins)
-            wanted[wanted_count++] = pages[i].page_id;
+    for (uint32_t i = 0; i < group.count; i++)
+        if (!group.pages[i].begins)
+            wanted[wanted_count++] = group.pages[i].page_id;
     if (wanted_count > 1)
         buffer_prefetch(applier->options->pool, wanted, wanted_count);
-    for (uint32_t i = 0; i < count; i++)
-        FIRN_TRY(apply_page(applier, &pages[i]));
-    return FIRN_OK;
 }
 
-firn_rc applier_run(struct applier *applier, const struct part *part)
+firn_rc applier_run(struct applier *applier, const struct part *part, bool downward)
 {
     FIRN_TRY(sort_by_page(applier, part));
-    for (uint32_t i = 0; i < applier->page_count; i += READ_AHEAD_PAGES) {
-        uint32_t left = applier->page_count - i;
-        FIRN_TRY(apply_some(applier, &applier->pages[i],
-                            left < READ_AHEAD_PAGES ? left : READ_AHEAD_PAGES));
+    FIRN_TRY(keep_present(applier));
+    struct group group = group_of(applier, 0, downward);
+    prefetch_group(applier, group);
+    for (uint32_t next = 1; group.count > 0; next++) {
+        struct group next_group = group_of(applier, next, downward);
+        prefetch_group(applier, next_group);
+        for (uint32_t i = 0; i < group.count; i++)
+            FIRN_TRY(apply_page(applier, &group.pages[i]));
+        group = next_group;
     }
     return FIRN_OK;
 }

@@ -11,8 +11,7 @@ struct recovery {
     const struct recovery_options *options;
     struct recovery_result result;
     struct workers workers;
-    struct batch batches[2];
-    unsigned filling; /* the one that records are added to; the other one may be being applied */
+    struct batch batch;
     uint64_t batch_limit_bytes;
     uint64_t from_lsn;
     const char *phase;
@@ -53,19 +52,14 @@ static void enter_phase(struct recovery *recovery, const char *phase)
 
 /* ---- Records ---- */
 
-static firn_rc wait_for_workers(struct recovery *recovery)
+/* Have what has been gathered applied. Each batch goes through the files the other way: what the
+   last one ended with is still in the pool. */
+static firn_rc apply_batch(struct recovery *recovery)
 {
+    workers_give(&recovery->workers, &recovery->batch);
     FIRN_TRY(workers_wait(&recovery->workers, tell_now_and_then, recovery));
-    batch_clear(&recovery->batches[1 - recovery->filling]);
-    return FIRN_OK;
-}
-
-/* Let what has been gathered be applied, and gather on meanwhile. */
-static firn_rc hand_over(struct recovery *recovery)
-{
-    FIRN_TRY(wait_for_workers(recovery));
-    workers_give(&recovery->workers, &recovery->batches[recovery->filling]);
-    recovery->filling = 1 - recovery->filling;
+    batch_clear(&recovery->batch);
+    recovery->batch.downward = !recovery->batch.downward;
     return FIRN_OK;
 }
 
@@ -73,10 +67,8 @@ static firn_rc take_record(struct recovery *recovery, const struct change *chang
 {
     recovery->result.records++;
     if (change->op < CHANGE_PAGE_LAST)
-        return batch_add(&recovery->batches[recovery->filling], change, end_lsn);
-    /* A table space that goes must not have its pages changed just then. Records that wait for it
-       find it gone later. */
-    FIRN_TRY(wait_for_workers(recovery));
+        return batch_add(&recovery->batch, change, end_lsn);
+    /* Records that wait for a tablespace that goes find it gone later. */
     return space_redo(recovery->options->spaces, change, end_lsn);
 }
 
@@ -93,8 +85,8 @@ static firn_rc take_frame(struct recovery *recovery, struct span body, uint64_t 
                         "read what is in it",
                         (unsigned long long)end_lsn);
     /* Never within a frame: of its records a page gets all or none at a time. */
-    if (recovery->batches[recovery->filling].charged_bytes >= recovery->batch_limit_bytes)
-        FIRN_TRY(hand_over(recovery));
+    if (recovery->batch.charged_bytes >= recovery->batch_limit_bytes)
+        FIRN_TRY(apply_batch(recovery));
     return FIRN_OK;
 }
 
@@ -114,8 +106,7 @@ static firn_rc repeat_log(struct recovery *recovery, struct redo_reader *reader)
     }
     if (rc != FIRN_E_NOT_FOUND)
         return rc;
-    FIRN_TRY(hand_over(recovery));
-    return wait_for_workers(recovery);
+    return apply_batch(recovery);
 }
 
 /* ---- The whole ---- */
@@ -127,7 +118,7 @@ static firn_rc check_not_ahead(const struct recovery *recovery)
         const struct applier *applier = &recovery->workers.appliers[i];
         if (applier->newest_lsn > recovery->result.end_lsn)
             return rc_raise(FIRN_E_CORRUPT,
-                            "page %u of table space %u was changed at LSN %llu, but the log ends "
+                            "page %u of tablespace %u was changed at LSN %llu, but the log ends "
                             "at %llu: the log's files are older than the tables; restore a backup",
                             page_id_number(applier->newest_page_id),
                             page_id_space(applier->newest_page_id),
@@ -148,22 +139,20 @@ static void sum_up(struct recovery *recovery)
     result->was_clean = result->frames == 0;
 }
 
-/* Two batches share the memory. Small chunks waste less of a little, large ones cost less. */
+/* Small chunks waste less of a little memory, large ones cost less. */
 static void settle_memory(struct recovery *recovery)
 {
     const struct recovery_options *options = recovery->options;
     unsigned parts = options->threads > 1 ? 2 * options->threads : 1;
     if (parts > PARTS_MAX)
         parts = PARTS_MAX;
-    uint64_t limit = options->memory_bytes / 2;
+    uint64_t limit = options->memory_bytes;
     recovery->batch_limit_bytes = limit > BATCH_MIN_BYTES ? limit : BATCH_MIN_BYTES;
     uint64_t chunk = recovery->batch_limit_bytes / (8 * parts);
     chunk = chunk < CHUNK_MIN_BYTES ? CHUNK_MIN_BYTES : chunk;
     chunk = chunk > CHUNK_MAX_BYTES ? CHUNK_MAX_BYTES : chunk;
-    for (unsigned i = 0; i < 2; i++) {
-        recovery->batches[i].part_count = parts;
-        recovery->batches[i].chunk_bytes = (size_t)chunk;
-    }
+    recovery->batch.part_count = parts;
+    recovery->batch.chunk_bytes = (size_t)chunk;
 }
 
 static firn_rc run(struct recovery *recovery)
@@ -194,8 +183,7 @@ firn_rc recovery_run(const struct recovery_options *options, struct recovery_res
     FIRN_TRY(workers_open(&recovery.workers, options, from_lsn));
     firn_rc rc = run(&recovery);
     workers_close(&recovery.workers);
-    batch_free(&recovery.batches[0]);
-    batch_free(&recovery.batches[1]);
+    batch_free(&recovery.batch);
     tell(&recovery);
     if (rc == FIRN_OK)
         *result = recovery.result;

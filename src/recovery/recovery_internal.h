@@ -2,7 +2,7 @@
  * recovery_internal.h -- records waiting to be applied, and who applies them.
  *
  * The thread that reads the log copies records into a batch, each into the part that its page
- * belongs to. A full batch is applied while the next one fills: a part is one thread's work, so a
+ * belongs to, and has a full batch applied before it goes on. A part is one thread's work, so a
  * page's records are applied by one thread, in their order.
  */
 #ifndef FIRN_RECOVERY_RECOVERY_INTERNAL_H
@@ -51,6 +51,7 @@ struct batch {
     size_t chunk_bytes;
     uint64_t charged_bytes; /* memory that it takes, and that applying it will */
     struct chunk *spare;    /* chunks of earlier fillings */
+    bool downward;          /* apply from the last part and page to the first; see README.md */
 };
 
 /** Copy a record of a frame that ends at end_lsn. FIRN_E_NOMEM */
@@ -95,8 +96,8 @@ struct applier {
     uint64_t newest_page_id;
 };
 
-/** Apply a part's records to their pages. */
-firn_rc applier_run(struct applier *applier, const struct part *part);
+/** Apply a part's records to their pages, in file order or, downward, against it. */
+firn_rc applier_run(struct applier *applier, const struct part *part, bool downward);
 /** Give its memory back; its counts stay. */
 void applier_free(struct applier *applier);
 

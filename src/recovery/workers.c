@@ -25,9 +25,11 @@ static bool apply_part(struct workers *workers, struct applier *applier)
     if (batch == NULL || workers->next_part == batch->part_count)
         return false;
     unsigned number = workers->next_part++;
+    if (batch->downward)
+        number = batch->part_count - 1 - number;
     workers->busy++;
     pthread_mutex_unlock(&workers->mutex);
-    firn_rc rc = applier_run(applier, &batch->parts[number]);
+    firn_rc rc = applier_run(applier, &batch->parts[number], batch->downward);
     pthread_mutex_lock(&workers->mutex);
     note_failure(workers, rc);
     workers->busy--;

@@ -35,7 +35,7 @@ static inline firn_rc files_locate(void *context, uint64_t id, struct io_file **
     const struct pool_files *files = context;
     if (page_id_space(id) != POOL_SPACE || page_id_number(id) >= files->pages ||
         (files->exists != NULL && !files->exists(page_id_number(id))))
-        return rc_raise(FIRN_E_NOT_FOUND, "there is no page %u in table space %u",
+        return rc_raise(FIRN_E_NOT_FOUND, "there is no page %u in tablespace %u",
                         page_id_number(id), page_id_space(id));
     *file = files->file;
     *offset = (uint64_t)page_id_number(id) * files->page_size_bytes;

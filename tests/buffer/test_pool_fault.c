@@ -66,7 +66,7 @@ static void every_kth_read_may_fail(void **state)
             if (rc == FIRN_OK)
                 continue;
             char name[64];
-            snprintf(name, sizeof(name), "page %u of table space 3", i);
+            snprintf(name, sizeof(name), "page %u of tablespace 3", i);
             ASSERT_TEXT(name);
             ASSERT_TEXT("/t.firn");
             ASSERT_OK(try_read(i));
@@ -78,7 +78,7 @@ static void every_kth_read_may_fail(void **state)
 static void assert_refused(uint32_t page_no, const char *what)
 {
     assert_int_equal(try_read(page_no), FIRN_E_CORRUPT);
-    ASSERT_TEXT("of table space 3");
+    ASSERT_TEXT("of tablespace 3");
     ASSERT_TEXT("/t.firn");
     ASSERT_TEXT(what);
 }

@@ -183,10 +183,10 @@ static void a_failed_read_fails_for_all_who_waited_and_nobody_else(void **state)
     assert_int_equal(
         buffer_fix(world.pool, page_id(9), BUFFER_EXCLUSIVE, BUFFER_HINT_NORMAL, &frame),
         FIRN_E_IO);
-    ASSERT_TEXT("page 9 of table space 3");
+    ASSERT_TEXT("page 9 of tablespace 3");
     pthread_join(other, NULL);
     assert_int_equal(other_rc, FIRN_E_IO);
-    assert_non_null(strstr(other_text, "page 9 of table space 3"));
+    assert_non_null(strstr(other_text, "page 9 of tablespace 3"));
     assert_int_equal(pool_word(world.pool, 9), 9);
     assert_int_equal(pool_counters(world.pool).pages_data, 1);
     assert_frames_complete();

@@ -1,5 +1,5 @@
 /*
- * recovery_world.h -- an environment of log, pool and table spaces on a simulated disk, and an
+ * recovery_world.h -- an environment of log, pool and tablespaces on a simulated disk, and an
  * oracle of every version of every page: after a crash each page must be as the log's end says.
  */
 #ifndef FIRN_TESTS_RECOVERY_RECOVERY_WORLD_H
@@ -21,7 +21,7 @@ enum {
     WORLD_PROBLEM_BYTES = 1024,
 };
 
-/** What a page became. A drop of its table space is a version, too. */
+/** What a page became. A drop of its tablespace is a version, too. */
 struct page_version {
     uint64_t page_id;
     uint64_t end_lsn; /* UINT64_MAX while it is not known whether it happened */
@@ -224,7 +224,7 @@ static inline bool world_judge_page(struct world *world, const struct page_versi
     uint32_t number = page_id_number(due->page_id);
     if (due->is_gone)
         return space_has(world->set, due->page_id) != FIRN_OK ||
-               WORLD_WRONG(world, "dropped table space %u is there", space);
+               WORLD_WRONG(world, "dropped tablespace %u is there", space);
     firn_rc rc = buffer_fix(world->pool, due->page_id, BUFFER_SHARED, BUFFER_HINT_NORMAL, &frame);
     if (rc != FIRN_OK)
         return WORLD_WRONG(world, "page %u of %u cannot be had: %s", number, space,
@@ -478,7 +478,7 @@ static inline firn_rc world_work(struct world *world, unsigned operations)
     return FIRN_OK;
 }
 
-/** Make an environment with a system table space. */
+/** Make an environment with a system tablespace. */
 static inline struct world *world_make(uint64_t seed)
 {
     struct world *world = calloc(1, sizeof(*world));

@@ -160,7 +160,7 @@ static void test_a_log_of_nonsense_is_told_and_changes_nothing(void **state)
     for (int opened = 0; opened < 2; opened++) {
         world_die(world, 1);
         assert_int_equal(world_open(world), FIRN_E_CORRUPT);
-        ASSERT_TEXT("the log changes page 0 of table space 0 (delete");
+        ASSERT_TEXT("the log changes page 0 of tablespace 0 (delete");
     }
     world_destroy(world);
 }
