@@ -254,6 +254,7 @@ static firn_rc open_pool(struct store *store)
         .doublewrite = from->doublewrite,
         .doublewrite_system = store->systems[IO_CLASS_DOUBLEWRITE],
         .doublewrite_directory = store_class_directory(store, IO_CLASS_DOUBLEWRITE),
+        .doublewrite_direct = from->direct,
         .cleaner_thread = from->background_threads,
         .io_capacity = from->io_capacity,
         .io_capacity_max = from->io_capacity_max,
