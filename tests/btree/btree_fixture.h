@@ -148,7 +148,7 @@ static inline void world_die(struct world *world)
     io_system_close(world->system);
     world->tree = NULL;
     world->session = NULL;
-    world->base = (struct btree_base){NULL};
+    world->base = (struct btree_base){.pool = NULL};
     world->system = NULL;
 }
 
