@@ -113,6 +113,8 @@ static firn_rc change_page(struct applier *applier, const struct page_work *work
     }
     *applied = 0;
     for (const struct record *record = work->first; record != NULL; record = record->next) {
+        /* Records of a page lie far apart in memory. */
+        __builtin_prefetch(record->next);
         if (record->end_lsn <= has_lsn)
             continue;
         struct change change = {
