@@ -38,8 +38,8 @@
  *   READING     1  the bytes are on their way from the device; EXCLUSIVE is set, too
  *   WRITING     1  a copy of the bytes is on its way to the device: the frame must not be reused
  *   DIRTY       1  the bytes are newer than any copy made for writing
- *   WAITERS     1  somebody sleeps on `wake`
- *   WANTED      1  one of them wants EXCLUSIVE: no new shared latches until it had its turn
+ *   WAITERS     1  somebody sleeps on `wake`: latch.c
+ *   WANTED      1  writers are among them: no new shared latches until one had its turn
  *   version    29  changes with every change of bytes or page
  *
  * All changes are atomic read-modify-writes. What protects what:
@@ -110,17 +110,18 @@ enum buffer_list_name {
 
 struct buffer_frame {
     _Atomic uint64_t state;
-    _Atomic uint64_t page_id;    /* above: what protects it */
-    _Atomic uint32_t wake;       /* what waiters sleep on; counts wake-ups */
-    _Atomic uint32_t entered;    /* pool->entered when the page came in */
-    uint32_t list_prev;          /* pool->lists_lock: frame numbers */
-    uint32_t list_next;          /* ... */
-    uint8_t list;                /* ...: enum buffer_list_name */
-    uint8_t was_young;           /* ... */
-    _Atomic uint8_t read_ahead;  /* came in by read-ahead and was not touched since */
-    uint8_t changed;             /* the holder of EXCLUSIVE: the version changes at its end */
-    uint8_t is_new;              /* the holder of EXCLUSIVE: from buffer_fix_new, no page yet */
-    _Atomic int16_t read_rc;     /* firn_rc that a reader failed with, for those who waited */
+    _Atomic uint64_t page_id;   /* above: what protects it */
+    _Atomic uint32_t wake;      /* what waiters sleep on; counts wake-ups */
+    _Atomic uint32_t entered;   /* pool->entered when the page came in */
+    uint32_t list_prev;         /* pool->lists_lock: frame numbers */
+    uint32_t list_next;         /* ... */
+    uint8_t list;               /* ...: enum buffer_list_name */
+    uint8_t was_young;          /* ... */
+    _Atomic uint8_t read_ahead; /* came in by read-ahead and was not touched since */
+    uint8_t changed;            /* the holder of EXCLUSIVE: the version changes at its end */
+    uint8_t is_new;             /* the holder of EXCLUSIVE: from buffer_fix_new, no page yet */
+    _Atomic int8_t read_rc;     /* firn_rc that a reader failed with, for those who waited */
+    _Atomic uint16_t writers_waiting; /* asleep, or about to be: latch.c */
     _Atomic uint64_t oldest_lsn; /* the writer's, as are these: no frame of log below it changed the
                                     page since a copy was made for writing; 0: none did */
     uint32_t flush_prev;         /* the writer's lock */
@@ -214,7 +215,7 @@ void buffer_unpin(struct buffer_pool *pool, struct buffer_frame *frame);
 bool buffer_begin_write(struct buffer_frame *frame);
 
 /** The copy has been written (the caller has no pin any more), or it has failed: then the page is
- * dirty as before (buffer_flush_add is not called). Wakes who waits for it. */
+ * dirty as before (buffer_flush_add is not called). */
 void buffer_end_write(struct buffer_pool *pool, struct buffer_frame *frame, bool failed);
 
 /** Free frames there are now. */

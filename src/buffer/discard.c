@@ -3,7 +3,9 @@
  */
 #include "buffer/pool_internal.h"
 
-#include <sched.h>
+#include <time.h>
+
+enum { PAUSE_NS = 100000 }; /* less than a device takes */
 
 static bool is_doomed(const struct buffer_frame *frame, uint32_t space, uint32_t first_page)
 {
@@ -45,10 +47,8 @@ static void discard_frame(struct buffer_pool *pool, struct buffer_frame *frame, 
             return;
         }
         /* Nobody fixes it any more: it is the cleaner, or read-ahead, and soon done. */
-        latch_end_exclusive(frame, 0);
-        latch_wait_clear(frame, BUFFER_IS_WRITING);
-        buffer_unpin(pool, frame);
-        sched_yield();
+        latch_end_exclusive(frame, 1);
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
     }
 }
 

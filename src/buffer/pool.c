@@ -54,7 +54,12 @@ static size_t descriptors_bytes(uint32_t frame_count)
 
 static size_t frames_bytes(const struct buffer_pool *pool, uint32_t frame_count)
 {
-    return round_up((size_t)frame_count << pool->page_shift, BUFFER_EXTENT_BYTES);
+    return (size_t)frame_count << pool->page_shift;
+}
+
+static size_t reserved_bytes(const struct buffer_pool *pool)
+{
+    return round_up(frames_bytes(pool, pool->frames_max), BUFFER_EXTENT_BYTES);
 }
 
 static firn_rc out_of_memory(uint64_t size_bytes)
@@ -69,8 +74,12 @@ firn_rc pool_commit(struct buffer_pool *pool, uint32_t frame_count)
     if (!memory_commit(pool->frames, descriptors_bytes(frame_count)) ||
         !memory_commit(pool->bytes, frames_bytes(pool, frame_count)))
         return FIRN_E_NOMEM;
-    if (pool->options.huge_pages) /* asked for; whether there are any is the system's to say */
-        madvise(pool->bytes, frames_bytes(pool, frame_count), MADV_HUGEPAGE);
+    /* Asked for; whether there are any is the system's to say. Not for what an extent is only
+       partly: it would take memory for all of it. */
+    size_t extents_bytes =
+        frames_bytes(pool, frame_count) / BUFFER_EXTENT_BYTES * BUFFER_EXTENT_BYTES;
+    if (pool->options.huge_pages && extents_bytes > 0)
+        madvise(pool->bytes, extents_bytes, MADV_HUGEPAGE);
     return FIRN_OK;
 }
 
@@ -132,7 +141,7 @@ firn_rc pool_check_size(const struct buffer_pool *pool, uint64_t size_bytes)
 static firn_rc make_memory(struct buffer_pool *pool, uint32_t frame_count)
 {
     pool->frames = memory_reserve(descriptors_bytes(pool->frames_max), SYSTEM_PAGE_BYTES);
-    pool->bytes = memory_reserve(frames_bytes(pool, pool->frames_max), BUFFER_EXTENT_BYTES);
+    pool->bytes = memory_reserve(reserved_bytes(pool), BUFFER_EXTENT_BYTES);
     if (pool->frames == NULL || pool->bytes == NULL)
         return FIRN_E_NOMEM;
     FIRN_TRY(pool_commit(pool, frame_count));
@@ -180,7 +189,7 @@ void buffer_close(struct buffer_pool *pool)
     reader_close(pool);
     map_close(pool);
     if (pool->bytes != NULL)
-        memory_unreserve(pool->bytes, frames_bytes(pool, pool->frames_max));
+        memory_unreserve(pool->bytes, reserved_bytes(pool));
     if (pool->frames != NULL)
         memory_unreserve(pool->frames, descriptors_bytes(pool->frames_max));
     pthread_mutex_destroy(&pool->resize_lock);

@@ -34,17 +34,18 @@ firn_rc pool_check_size(const struct buffer_pool *pool, uint64_t size_bytes);
  */
 bool latch_wait(struct buffer_frame *frame, enum buffer_mode mode);
 
-/** Wait until none of some flags (BUFFER_IS_...) is set. Whoever clears them wakes waiters. */
-void latch_wait_clear(struct buffer_frame *frame, uint64_t flags);
-
 /** End an exclusive latch, and take away `pins` pins with it. */
 void latch_end_exclusive(struct buffer_frame *frame, unsigned pins);
 
 /** End a shared latch, and take away `pins` pins with it. */
 void latch_end_shared(struct buffer_frame *frame, unsigned pins);
 
-/** Wake those who wait on a frame; the caller has just cleared BUFFER_HAS_WAITERS. */
-void latch_wake(struct buffer_frame *frame);
+/** The bytes of a frame that was published READING have come: turn its exclusive latch into one in
+ * another mode, and take away `pins` pins. */
+void latch_end_reading(struct buffer_frame *frame, enum buffer_mode mode, unsigned pins);
+
+/** Wake all who wait on a frame; the caller has just cleared BUFFER_HAS_WAITERS. */
+void latch_wake_all(struct buffer_frame *frame);
 
 /** Bytes that views read may be about to change: they must not seem to before EXCLUSIVE is seen.
  * Pairs with the acquire fence in buffer_view_valid. */
@@ -88,7 +89,7 @@ static inline uint64_t state_latched(uint64_t state, enum buffer_mode mode)
     if (mode == BUFFER_SHARED)
         return state + BUFFER_SHARED_ONE;
     if (mode == BUFFER_EXCLUSIVE)
-        return (state | BUFFER_IS_EXCLUSIVE) & ~BUFFER_IS_WANTED;
+        return state | BUFFER_IS_EXCLUSIVE;
     return state;
 }
 

@@ -46,7 +46,7 @@ void frame_withdraw(struct buffer_pool *pool, struct buffer_frame *frame, firn_r
     uint64_t page_id = buffer_page_id(frame);
     if (rc != FIRN_OK)
         leave_text(pool, frame);
-    atomic_store_explicit(&frame->read_rc, (int16_t)rc, memory_order_relaxed);
+    atomic_store_explicit(&frame->read_rc, (int8_t)rc, memory_order_relaxed);
     map_lock(pool, page_id);
     map_remove_locked(pool, page_id, frame);
     uint64_t state = atomic_load_explicit(&frame->state, memory_order_relaxed);
@@ -58,25 +58,10 @@ void frame_withdraw(struct buffer_pool *pool, struct buffer_frame *frame, firn_r
                                                   memory_order_relaxed));
     map_unlock(pool, page_id);
     if ((state & BUFFER_HAS_WAITERS) != 0)
-        latch_wake(frame);
+        latch_wake_all(frame);
     /* The last to leave frees the frame; who waits has a pin. */
     if (state_pins(gone) == 0)
         frame_free(pool, frame);
-}
-
-/* The bytes have come: let others in. */
-static void frame_arrived(struct buffer_frame *frame, enum buffer_mode mode, unsigned pins)
-{
-    uint64_t state = atomic_load_explicit(&frame->state, memory_order_relaxed);
-    uint64_t arrived;
-    do {
-        arrived = state & ~(BUFFER_IS_READING | BUFFER_HAS_WAITERS | BUFFER_IS_WANTED |
-                            BUFFER_IS_EXCLUSIVE);
-        arrived = state_latched(arrived, mode) - pins * BUFFER_PIN_ONE;
-    } while (!atomic_compare_exchange_weak_explicit(&frame->state, &state, arrived,
-                                                    memory_order_acq_rel, memory_order_relaxed));
-    if ((state & BUFFER_HAS_WAITERS) != 0)
-        latch_wake(frame);
 }
 
 /* Raise what is wrong with the bytes that were read. */
@@ -121,7 +106,7 @@ firn_rc frame_settle(struct buffer_pool *pool, struct buffer_frame *frame,
     atomic_fetch_add_explicit(&pool->pages_read, 1, memory_order_relaxed);
     if (ahead)
         atomic_fetch_add_explicit(&pool->pages_read_ahead, 1, memory_order_relaxed);
-    frame_arrived(frame, mode, ahead ? 1 : 0);
+    latch_end_reading(frame, mode, ahead ? 1 : 0);
     return FIRN_OK;
 }
 

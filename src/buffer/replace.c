@@ -573,10 +573,7 @@ void buffer_end_write(struct buffer_pool *pool, struct buffer_frame *frame, bool
     uint64_t ended;
     do {
         ASSERT((state & BUFFER_IS_WRITING) != 0);
-        ended = state & ~(BUFFER_IS_WRITING | BUFFER_HAS_WAITERS);
-        ended |= failed ? BUFFER_IS_DIRTY : 0;
+        ended = (state & ~BUFFER_IS_WRITING) | (failed ? BUFFER_IS_DIRTY : 0);
     } while (!atomic_compare_exchange_weak_explicit(&frame->state, &state, ended,
                                                     memory_order_release, memory_order_relaxed));
-    if ((state & BUFFER_HAS_WAITERS) != 0)
-        latch_wake(frame);
 }

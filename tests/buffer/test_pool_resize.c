@@ -13,12 +13,18 @@ enum { PAGES = 600, MIB = 1 << 20, USERS = 3, RESIZES = 25 };
 
 static struct pool_world world;
 
-static void open_sized(uint64_t size_bytes, uint64_t size_max_bytes)
+static void open_with(uint64_t size_bytes, uint64_t size_max_bytes, bool huge_pages)
 {
     struct buffer_options options = world_begin(&world, 16, PAGES);
     options.size_bytes = size_bytes;
     options.size_max_bytes = size_max_bytes;
+    options.huge_pages = huge_pages;
     ASSERT_OK(buffer_open(&options, &world.pool));
+}
+
+static void open_sized(uint64_t size_bytes, uint64_t size_max_bytes)
+{
+    open_with(size_bytes, size_max_bytes, false);
 }
 
 /* ---- What it takes ---- */
@@ -64,10 +70,9 @@ static void fill(void)
     assert_true(pool_counters(world.pool).pages_data >= total - 1);
 }
 
-static void memory_keeps_to_the_size_asked_for(void **state)
+static void keep_to_the_size(bool huge_pages)
 {
-    (void)state;
-    open_sized(MIB, 2 * MIB);
+    open_with(MIB, 2 * MIB, huge_pages);
     fill();
     assert_size_kept(MIB);
     assert_true(pool_resident_bytes() > MIB / 100 * 97);
@@ -80,6 +85,13 @@ static void memory_keeps_to_the_size_asked_for(void **state)
     fill();
     assert_size_kept(MIB / 2);
     world_close(&world);
+}
+
+static void memory_keeps_to_the_size_asked_for(void **state)
+{
+    (void)state;
+    keep_to_the_size(false);
+    keep_to_the_size(true);
 }
 
 static void a_pool_of_any_size_has_room_for_its_own_administration(void **state)
