@@ -273,11 +273,15 @@ firn_rc redo_await(struct redo *redo, enum redo_goal goal, uint64_t lsn)
 {
     bool has_slept = false;
     for (;;) {
-        struct redo_group *group =
-            group_of(redo, atomic_load_explicit(&redo->gathering, memory_order_seq_cst));
+        uint32_t number = atomic_load_explicit(&redo->gathering, memory_order_seq_cst);
+        struct redo_group *group = group_of(redo, number);
         uint32_t seen = atomic_load_explicit(&group->word, memory_order_seq_cst);
         if (is_reached(redo, goal, lsn) || redo_has_failed(redo))
             break;
+        /* A group that was closed before its word was read may have been woken for the last time.
+         */
+        if (atomic_load_explicit(&redo->gathering, memory_order_seq_cst) != number)
+            continue;
         bool wants_sync = goal == REDO_GOAL_DURABLE;
         if (wants_sync && atomic_load_explicit(&group->wants_sync, memory_order_relaxed) == 0)
             atomic_store_explicit(&group->wants_sync, 1, memory_order_seq_cst);
