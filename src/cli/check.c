@@ -100,16 +100,22 @@ static firn_rc print_json(const char *directory, struct findings *findings,
     return FIRN_OK;
 }
 
+static const char *plural(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
 static void print_text(const struct store_check_result *result)
 {
-    printf("%llu tablespaces, %llu pages, %llu trees, %llu rows: ",
-           (unsigned long long)result->spaces, (unsigned long long)result->pages,
-           (unsigned long long)result->trees, (unsigned long long)result->rows);
+    printf("%llu tablespace%s, %llu page%s, %llu tree%s, %llu row%s: ",
+           (unsigned long long)result->spaces, plural(result->spaces),
+           (unsigned long long)result->pages, plural(result->pages),
+           (unsigned long long)result->trees, plural(result->trees),
+           (unsigned long long)result->rows, plural(result->rows));
     if (result->problems == 0)
         puts("everything is right");
     else
-        printf("%llu problem%s\n", (unsigned long long)result->problems,
-               result->problems == 1 ? "" : "s");
+        printf("%llu problem%s\n", (unsigned long long)result->problems, plural(result->problems));
 }
 
 /* Problems are a result, and are printed; other failures ended the check. */
