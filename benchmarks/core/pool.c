@@ -7,7 +7,7 @@
  *                                    processor time a read
  *   pool raw ...                     the same reads and checksums without a pool
  *
- * Prints JSON; benchmarks/buffer/run puts it beside fio's figures.
+ * Prints JSON. For who changes src/buffer: README.md says how to call it.
  */
 #include "base/check.h"
 #include "base/memory.h"
