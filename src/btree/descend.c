@@ -36,6 +36,15 @@ firn_rc btree_check_key(const struct btree *tree, struct span key)
                     key.size_bytes, tree->page_size_bytes, limit);
 }
 
+/* Have a node's slots on their way before they are searched: a search touches several lines, each
+ * of which it would wait for alone. */
+static inline void prefetch_slots(const uint8_t *page)
+{
+    enum { SLOT_LINES = 16 }; /* a kilobyte: the slots of a leaf of usual rows */
+    for (unsigned line = 0; line < SLOT_LINES; line++)
+        __builtin_prefetch(page + (size_t)line * BTREE_CACHE_LINE);
+}
+
 void btree_node_close(const struct btree *tree, struct btree_node *node)
 {
     struct buffer_pool *pool = tree->base.pool;
@@ -76,6 +85,7 @@ static inline bool enter_quickly(struct btree *tree, uint64_t page_id,
     node->page = node->view.page;
     node->pinned = NULL;
     node->latched = NULL;
+    prefetch_slots(node->page);
     return true;
 }
 
@@ -200,6 +210,7 @@ static firn_rc lock_below(struct btree *tree, const struct btree_target *target,
         btree_node_close(tree, above);
     if (rc == FIRN_OK) {
         const uint8_t *page = buffer_page(pool, *frame);
+        prefetch_slots(page);
         if (valid && is_root)
             valid = btree_is_node(tree, page) && slotted_level(page) == 0;
         if (!valid)
