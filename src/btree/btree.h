@@ -83,7 +83,8 @@ typedef enum btree_action btree_decide(const struct span *old, struct span *valu
  *
  * @param wants_old  false: decide gets only whether there is one (a span of NULL bytes and its
  * size)
- * @param end_lsn    where its log ends, for redo_flush; 0 if nothing was written. May be NULL.
+ * @param end_lsn    where its log ends, for redo_flush; 0 if nothing was put or removed. For a
+ * value that was there already it is the log's end: it may not be durable yet. May be NULL.
  * @return FIRN_OK; what decide set; FIRN_E_INVALID (key too long); FIRN_E_NOSPACE; FIRN_E_STOPPED;
  *         FIRN_E_CORRUPT, FIRN_E_IO, FIRN_E_NOMEM. After an error but STOPPED nothing is changed.
  */

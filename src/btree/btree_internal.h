@@ -167,6 +167,15 @@ firn_rc btree_lock_leaf(struct btree *tree, struct mtr *mtr, struct span key,
 firn_rc btree_fresh_page(struct btree_session *session, uint32_t space, uint64_t owner,
                          uint32_t near, struct mtr_page **page);
 
+/**
+ * Have a file grown before anything is latched, if so many pages could not be had otherwise. No
+ * more than a help: what fails here is told by the allocation, if that fails as well.
+ */
+static inline void btree_grow_ahead(struct btree_session *session, uint32_t space, uint32_t pages)
+{
+    (void)space_prepare(session->base.spaces, space, pages);
+}
+
 /** Allocate adjacent pages and fix them, as many as are free together up to wanted. All or none. */
 firn_rc btree_fresh_run(struct btree_session *session, uint32_t space, uint64_t owner,
                         uint32_t near, uint32_t wanted, struct mtr_page **pages, uint32_t *got);

@@ -59,6 +59,7 @@ static firn_rc allocate_run(struct btree_build *build, unsigned which)
     uint32_t wanted = run_wanted(level);
     uint32_t near = level->tail != PAGE_NONE ? level->tail : tree->root_page;
     uint32_t got;
+    btree_grow_ahead(session, tree->space, wanted);
     FIRN_TRY(mtr_begin(&session->mtr, wanted * mtr_cost(64) + mtr_cost(8) + btree_claim_cost() +
                                           2 * SPACE_LOG_MAX_BYTES));
     firn_rc rc = lock_finder(build, level, &tail);

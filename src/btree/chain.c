@@ -204,6 +204,7 @@ static firn_rc write_step(struct chain_writer *writer)
     uint32_t wanted = writer->reference.page_count - writer->written;
     if (wanted > BLOB_STEP_PAGES)
         wanted = BLOB_STEP_PAGES;
+    btree_grow_ahead(session, writer->tree->space, wanted);
     FIRN_TRY(mtr_begin(&session->mtr, wanted * (2 * mtr_cost(session->page_size_bytes)) +
                                           2 * SPACE_LOG_MAX_BYTES + btree_claim_cost()));
     firn_rc rc = lock_referrer(writer, &tail);

@@ -185,18 +185,18 @@ static firn_rc carry_out(struct btree_session *session, struct btree_write *writ
 }
 
 /* Decide about the key in its latched leaf, and carry it out if nothing else is needed. */
-static firn_rc work_on_leaf(struct btree_session *session, struct btree_write *write,
-                            struct mtr_page *leaf, struct visit *visit)
+static firn_rc work_on_leaf(struct btree_session *session, struct btree *tree,
+                            struct btree_write *write, struct mtr_page *leaf, struct visit *visit)
 {
     uint32_t page_size_bytes = session->page_size_bytes;
     unsigned slot;
     struct slotted_cell cell;
     const struct slotted_cell *old = NULL;
     bool found = slotted_search(leaf->bytes, page_size_bytes, write->key, &slot);
-    if (found) {
-        ENSURE(slotted_cell(leaf->bytes, page_size_bytes, slot, &cell));
+    if (found && !slotted_cell(leaf->bytes, page_size_bytes, slot, &cell))
+        return btree_raise_corrupt(tree, page_id_number(leaf->page_id), "has a damaged cell");
+    if (found)
         old = &cell;
-    }
     if (!btree_write_holds(session, write, leaf->bytes, slot, found)) {
         write->decided = false;
         visit->step = STEP_DISCARD_CHAIN;
@@ -233,11 +233,11 @@ static firn_rc visit_leaf(struct btree_session *session, struct btree *tree,
     struct mtr *mtr = &session->mtr;
     struct mtr_page *leaf;
     *visit = (struct visit){.step = STEP_DONE};
-    FIRN_TRY(mtr_begin(mtr, mtr_cost(slotted_cell_max(session->page_size_bytes)) +
-                                mtr_cost(sizeof(struct btree_limbo_entry))));
+    FIRN_TRY(
+        mtr_begin(mtr, mtr_cost(slotted_cell_max(session->page_size_bytes)) + btree_claim_cost()));
     firn_rc rc = btree_lock_leaf(tree, mtr, write->key, &leaf);
     if (rc == FIRN_OK)
-        rc = work_on_leaf(session, write, leaf, visit);
+        rc = work_on_leaf(session, tree, write, leaf, visit);
     /* A value that was there already is committed too: its log may not be durable yet. */
     if (visit->carried_out)
         return mtr_commit(mtr, end_lsn);
@@ -323,7 +323,7 @@ firn_rc btree_change(struct btree_session *session, struct btree *tree, struct s
     }
     clean_up(session, &write);
     if (visit.wants_merge)
-        btree_rebalance(session, tree, key);
+        (void)btree_rebalance(session, tree, key); /* trouble there is not this operation's */
     if (end_lsn != NULL && rc == FIRN_OK)
         *end_lsn = lsn;
     return rc;

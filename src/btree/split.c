@@ -9,7 +9,10 @@
 #include "base/check.h"
 #include "base/inject.h"
 
-enum { CHILD_BYTES = 4 };
+enum {
+    CHILD_BYTES = 4,
+    PAGES_USUAL = 3, /* that a split takes: of the leaf, its parent, perhaps the root */
+};
 
 /* One node that is split. */
 struct split_level {
@@ -390,6 +393,7 @@ firn_rc btree_split(struct btree_session *session, struct btree *tree, struct bt
                           .write = write,
                           .log_bytes = 4 * (size_t)tree->page_size_bytes};
     firn_rc rc = BTREE_AGAIN;
+    btree_grow_ahead(session, tree->space, PAGES_USUAL);
     for (unsigned attempt = 0; rc == BTREE_AGAIN && !split.is_moot; attempt++)
         rc = try_split(&split, attempt, end_lsn);
     return rc;

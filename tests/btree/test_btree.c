@@ -108,6 +108,92 @@ static void large_values_come_back(void **state)
     free(value);
 }
 
+static void keys_that_are_too_long_are_refused(void **state)
+{
+    (void)state;
+    uint8_t key[PAGE_SIZE_MIN] = {0};
+    struct span found;
+    size_t most = btree_key_max(world.tree);
+    assert_int_equal(most, slotted_key_max(PAGE_SIZE_MIN));
+    struct span value = span_of_text("value");
+    ASSERT_OK(btree_put(world.session, world.tree, span_of(key, most), value, NULL));
+    ASSERT_OK(btree_get(world.session, world.tree, span_of(key, most), &found));
+    struct span longer = span_of(key, most + 1);
+    assert_int_equal(btree_put(world.session, world.tree, longer, value, NULL), FIRN_E_INVALID);
+    ASSERT_TEXT("too long");
+    assert_int_equal(btree_get(world.session, world.tree, longer, &found), FIRN_E_INVALID);
+    assert_int_equal(btree_delete(world.session, world.tree, longer, NULL), FIRN_E_INVALID);
+}
+
+static void only_the_root_of_an_index_opens_it(void **state)
+{
+    (void)state;
+    struct btree *tree;
+    for (uint64_t i = 0; i < 200; i++)
+        put(i, 100);
+    assert_int_equal(btree_open(&world.base, world.space, world.root_page, WORLD_INDEX + 1, &tree),
+                     FIRN_E_CORRUPT);
+    assert_int_equal(btree_open(&world.base, world.space, 0, WORLD_INDEX, &tree), FIRN_E_CORRUPT);
+    assert_int_equal(btree_open(&world.base, world.space, world.root_page + 1, WORLD_INDEX, &tree),
+                     FIRN_E_CORRUPT);
+    ASSERT_TEXT("is not its root");
+    assert_int_equal(btree_open(&world.base, world.space, 1u << 30, WORLD_INDEX, &tree),
+                     FIRN_E_CORRUPT);
+    ASSERT_TEXT("does not exist");
+}
+
+static uint64_t log_bytes(void)
+{
+    struct redo_counters counters;
+    redo_counters(world.base.redo, &counters);
+    return counters.bytes;
+}
+
+/* 16 bytes of each are the frame's. */
+static void a_change_logs_little_more_than_it_changes(void **state)
+{
+    (void)state;
+    uint8_t key[WORLD_KEY_BYTES];
+    uint8_t value[100] = {0};
+    for (uint64_t i = 0; i < 1000; i++)
+        put(2 * i, 100);
+    uint64_t before = log_bytes();
+    put(1001, 100);
+    assert_in_range(log_bytes() - before, 1, 16 + WORLD_KEY_BYTES + 100 + 24);
+
+    memset(value, 1, sizeof(value));
+    struct span changed = span_of(value, sizeof(value));
+    ASSERT_OK(btree_put(world.session, world.tree, world_key(key, 1001), changed, NULL));
+    before = log_bytes();
+    value[50] = 2;
+    ASSERT_OK(btree_put(world.session, world.tree, world_key(key, 1001), changed, NULL));
+    assert_in_range(log_bytes() - before, 1, 40);
+
+    before = log_bytes();
+    ASSERT_OK(btree_delete(world.session, world.tree, world_key(key, 1001), NULL));
+    assert_in_range(log_bytes() - before, 1, 40);
+}
+
+/* Whoever puts what another has put acknowledges that other's log. */
+static void a_put_of_what_is_there_waits_for_its_log(void **state)
+{
+    (void)state;
+    uint8_t key[WORLD_KEY_BYTES];
+    uint64_t first = 0;
+    uint64_t second = 0;
+    struct span value = span_of_text("value");
+    ASSERT_OK(btree_put(world.session, world.tree, world_key(key, 1), value, &first));
+    uint64_t before = log_bytes();
+    ASSERT_OK(btree_put(world.session, world.tree, world_key(key, 1), value, &second));
+    assert_int_equal(log_bytes(), before);
+    assert_true(second >= first);
+    assert_int_equal(btree_insert(world.session, world.tree, world_key(key, 1), value, NULL),
+                     FIRN_E_EXISTS);
+    uint64_t third = 1;
+    assert_int_equal(btree_delete(world.session, world.tree, world_key(key, 2), &third),
+                     FIRN_E_NOT_FOUND);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -115,6 +201,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(deleting_everything_leaves_one_page, setup, teardown),
         cmocka_unit_test_setup_teardown(a_cursor_goes_both_ways, setup, teardown),
         cmocka_unit_test_setup_teardown(large_values_come_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(keys_that_are_too_long_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(only_the_root_of_an_index_opens_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_change_logs_little_more_than_it_changes, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_put_of_what_is_there_waits_for_its_log, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
