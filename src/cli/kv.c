@@ -100,7 +100,7 @@ static const struct option_spec specs[] = {
 };
 
 static const struct option_table table = {
-    .usage = "firn kv [OPTION...] DIR load | get [KEY...] | scan | delete [KEY...] | drop",
+    .usage = "firn kv [OPTION...] DIR load|get [KEY...]|scan|delete [KEY...]|drop",
     .intro = "Keys and values in a directory, an environment of trees: \"load\" puts lines of key, "
              "TAB, value from standard input, \"get\" prints keys with their values, \"scan\" "
              "prints all in order or a range, \"delete\" removes keys, \"drop\" a whole tree. "
@@ -111,7 +111,7 @@ static const struct option_table table = {
              "  printf 'apple\\tred\\nplum\\tblue\\n' | firn kv fruit load\n"
              "  firn kv fruit get apple\n"
              "  firn kv fruit scan --from=b --limit=10\n"
-             "  firn kv big load --bulk --buffer-pool-size=1G --redo-dir=/fast/big < sorted.tsv",
+             "  firn kv big load --bulk --buffer-pool-size=1G --redo-dir=/fast < sorted.tsv",
     .options = specs,
 };
 

@@ -111,6 +111,23 @@ static firn_rc note_page(uint32_t page_no, uint64_t owner, void *context)
     return FIRN_OK;
 }
 
+/* A log for the pool to ask how far it goes: one for all inputs. */
+static struct redo *the_log(void)
+{
+    static struct redo *log;
+    struct sim_disk *disk;
+    if (log != NULL)
+        return log;
+    struct redo_options options = {
+        .directory = "", .file_size_bytes = 4 << 20, .file_count = 2, .buffer_size_bytes = 8 << 20};
+    must(sim_disk_create(&(struct sim_disk_options){.sector_bytes = 512}, &disk));
+    must(sim_disk_open_system(disk, clock_real(), 1, &options.system));
+    must(redo_create(&options, REDO_FIRST_LSN));
+    must(redo_open(&options, &log));
+    must(redo_recovered(log, REDO_FIRST_LSN));
+    return log;
+}
+
 /* What is found must be judged without a problem that opening would have told. */
 static void judge(struct io_system *system, struct space_set *set)
 {
@@ -120,6 +137,7 @@ static void judge(struct io_system *system, struct space_set *set)
     struct buffer_options options = {.size_bytes = 1 << 20,
                                      .size_max_bytes = 1 << 20,
                                      .page_size_bytes = PAGE_BYTES,
+                                     .redo = the_log(),
                                      .files = space_files(set),
                                      .systems = &system,
                                      .system_count = 1,
