@@ -193,6 +193,57 @@ static void prepare(struct trial *trial)
     }
 }
 
+enum { BUILD_ROWS = 400 };
+
+/* Build the tree in a session of its own; ends the build whatever happens. */
+static firn_rc try_build(struct trial *trial)
+{
+    struct btree_session *session;
+    struct btree_build *build;
+    uint8_t key[WORLD_KEY_BYTES];
+    FIRN_TRY(btree_session_open(&trial->world.base, &session));
+    firn_rc rc = btree_build_begin(session, trial->world.tree, 90, &build);
+    if (rc == FIRN_OK) {
+        for (uint64_t i = 0; i < BUILD_ROWS && rc == FIRN_OK; i++) {
+            size_t size = i % 40 == 7 ? 20 * PAGE_SIZE_MIN : 300;
+            rc = btree_build_add(build, world_key(key, i), world_value(trial->value, size, i, 0));
+        }
+        if (rc == FIRN_OK)
+            rc = btree_build_finish(build, NULL);
+        else
+            btree_build_abandon(build);
+    }
+    btree_session_close(session);
+    return rc;
+}
+
+static void each_allocation_of_a_build_may_fail(void **state)
+{
+    (void)state;
+    struct trial trial;
+    struct btree_shape shape;
+    firn_rc rc = FIRN_E_NOMEM;
+    trial_begin(&trial, 200, 300, test_seed(5));
+    for (long successes = 0; rc != FIRN_OK; successes++) {
+        assert_true(successes < TRIES_MAX);
+        memory_fail_after(successes);
+        rc = try_build(&trial);
+        memory_fail_after(-1);
+        if (rc != FIRN_OK) {
+            assert_int_equal(rc, FIRN_E_NOMEM);
+            world_check(&trial.world, &shape);
+            assert_int_equal(shape.rows, 0);
+            trial.failures++;
+        }
+    }
+    print_message("# %u failures\n", trial.failures);
+    assert_true(trial.failures >= 10);
+    world_check(&trial.world, &shape);
+    assert_int_equal(shape.rows, BUILD_ROWS);
+    free(trial.value);
+    world_drop(&trial.world);
+}
+
 static void fail_requests(uint64_t seed, unsigned target, int error)
 {
     for (unsigned run = 0; run < test_runs(1); run++) {
@@ -301,6 +352,7 @@ int main(void)
     mtr_verify_changes(true);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_allocation_may_fail),
+        cmocka_unit_test(each_allocation_of_a_build_may_fail),
         cmocka_unit_test(each_read_may_fail),
         cmocka_unit_test(pages_that_cannot_be_written_are_kept),
         cmocka_unit_test(a_full_disk_is_survived),
