@@ -17,16 +17,17 @@ enum {
     FREE_MAX_PART = 8,    /* ... and at most this part of the pool ... */
     FREE_USUAL_PART = 32, /* ... this part, if it is no more than FREE_USUAL_MAX ... */
     FREE_USUAL_MAX = 1024,
-    FREE_AHEAD_MS = 50,   /* ... or what comes in in such a time */
-    CHECKPOINT_PART = 32, /* of the ring: what a checkpoint gains, unless the ring is nearly full */
+    FREE_AHEAD_MS = 50,     /* ... or what comes in in such a time */
+    CHECKPOINT_PART = 64,   /* of the ring: what a checkpoint gains as a rule */
     RATE_NS_MIN = 10000000, /* shorter times say nothing about how fast pages come in */
     IDLE_NS = 1000000000,
     FEW_PAGES = 32, /* not worth three syncs, until FEW_NS have passed */
     FEW_NS = 1000000000,
     BATCH_NS = 100000000, /* how long a batch may take: others may have to wait for it */
     BATCH_PAGES_MIN = 8,
-    POLL_NS = 1000000,    /* where virtual time must be waited for */
-    EMPTY_ROUNDS_MAX = 2, /* without a free frame, before there is none to be had */
+    BATCH_PAGES_USUAL = 32, /* until it is known how long they take */
+    POLL_NS = 1000000,      /* where virtual time must be waited for */
+    EMPTY_ROUNDS_MAX = 2,   /* without a free frame, before there is none to be had */
 };
 
 /* ---- A round ---- */
@@ -54,32 +55,41 @@ static void settle_free_target(struct buffer_writer *writer, uint64_t now_ns)
     }
 }
 
+/* What the pace asks for. With a thread, which goes on asking, it also says how far the log may
+   grow; nobody would raise a limit otherwise. */
 static struct pace_order ask_pace(struct buffer_writer *writer, uint64_t now_ns)
 {
     struct buffer_pool *pool = writer->pool;
     const struct buffer_options *options = &pool->options;
+    struct pace_ages ages;
+    flush_list_ages(pool, &ages);
     struct pace_input input = {
         .now_ns = now_ns,
         .clean_lsn = buffer_clean_lsn(pool), /* before the other, which it does not exceed */
-        .reserved_lsn = redo_reserved_lsn(options->redo),
         .capacity_bytes = redo_capacity_bytes(options->redo),
+        .ages = &ages,
         .pages_dirty = atomic_load_explicit(&writer->dirty.count, memory_order_relaxed),
         .pages_total = atomic_load_explicit(&pool->frame_count, memory_order_relaxed),
         .io_capacity = options->io_capacity,
         .io_capacity_max = options->io_capacity_max,
         .dirty_percent_max = options->dirty_percent_max,
     };
-    return pace_step(&writer->pace, &input);
+    input.reserved_lsn = redo_reserved_lsn(options->redo);
+    struct pace_order order = pace_step(&writer->pace, &input);
+    if (writer->cleaner.has_thread && writer->stopped.rc == FIRN_OK)
+        redo_set_limit(options->redo, order.limit_lsn, order.limit_bytes_s);
+    return order;
 }
 
-/* A few pages now and then would cost as many syncs as many pages. */
-static bool is_worth_it(struct writer_run *run, uint64_t below_lsn, uint64_t now_ns)
+static bool is_recovering(const struct buffer_writer *writer)
 {
-    struct buffer_frame *frames[FEW_PAGES];
-    if (now_ns - run->writer->last_wrote_ns >= FEW_NS)
-        return true;
-    return flush_list_oldest(run->writer->pool, below_lsn, run->number, frames, FEW_PAGES) ==
-           FEW_PAGES;
+    return redo_reserved_lsn(writer->pool->options.redo) == UINT64_MAX;
+}
+
+void cleaner_regulate(struct buffer_writer *writer)
+{
+    if (writer->cleaner.has_thread && !is_recovering(writer))
+        ask_pace(writer, clock_now(writer->cleaner.clock));
 }
 
 /* A slow device gets smaller batches. */
@@ -92,9 +102,7 @@ static void settle_batch_pages(struct buffer_writer *writer, unsigned written, u
     writer->batch_pages = pages > BATCH_PAGES_MIN ? (unsigned)pages : BATCH_PAGES_MIN;
 }
 
-/* Write a batch of the oldest pages. @return pages written, 0 also when all are latched: they come
-   with a later round */
-static unsigned write_batch(struct writer_run *run, uint64_t below_lsn, unsigned max)
+static void write_batch(struct writer_run *run, unsigned max)
 {
     struct buffer_writer *writer = run->writer;
     struct clock *clock = writer->cleaner.clock;
@@ -102,64 +110,50 @@ static unsigned write_batch(struct writer_run *run, uint64_t below_lsn, unsigned
     unsigned written;
     if (max > writer->batch_pages)
         max = writer->batch_pages;
-    writer_write_oldest(run, below_lsn, max, &written);
+    writer_write_oldest(run, UINT64_MAX, max, &written);
+    uint64_t took_ns = clock_now(clock) - began_ns;
     if (written >= BATCH_PAGES_MIN)
-        settle_batch_pages(writer, written, clock_now(clock) - began_ns);
-    pace_written(&writer->pace, written);
-    return written;
+        settle_batch_pages(writer, written, took_ns);
+    pace_written(&writer->pace, written, written >= BATCH_PAGES_MIN ? took_ns : 0);
+    writer->last_wrote_ns = began_ns;
 }
 
-/* Write the oldest pages, looking after free frames in between. @return pages written */
-static unsigned write_until(struct writer_run *run, uint64_t below_lsn, unsigned max)
+/* A few pages now and then would cost as many syncs as many pages. */
+static bool is_worth_it(const struct buffer_writer *writer, unsigned pages, uint64_t now_ns)
 {
-    struct buffer_writer *writer = run->writer;
-    unsigned total = 0;
-    while (total < max && writer->stopped.rc == FIRN_OK) {
-        unsigned written = write_batch(run, below_lsn, max - total);
-        if (written == 0)
-            break;
-        total += written;
-        if (buffer_free_count(writer->pool) < buffer_free_low(writer->pool))
-            writer_make_free(run, atomic_load_explicit(&writer->free_target, memory_order_relaxed));
-    }
-    return total;
+    unsigned most = batch_pages_max(writer->pool);
+    return pages >= (FEW_PAGES < most ? FEW_PAGES : most) ||
+           (pages > 0 && now_ns - writer->last_wrote_ns >= FEW_NS);
 }
 
-static void write_ordered(struct writer_run *run, const struct pace_order *order, uint64_t now_ns)
+/* What a checkpoint must gain to be worth its syncs. */
+static uint64_t checkpoint_gain(const struct buffer_writer *writer, bool is_urged)
 {
-    struct buffer_writer *writer = run->writer;
-    unsigned written = 0;
-    if (is_worth_it(run, order->below_lsn, now_ns)) {
-        written = write_until(run, order->below_lsn, order->pages_max);
-        if (written < order->unasked_pages)
-            write_until(run, UINT64_MAX, order->unasked_pages - written);
-        writer->last_wrote_ns = now_ns;
-    }
     bool all_clean = atomic_load_explicit(&writer->dirty.count, memory_order_relaxed) == 0;
-    writer_checkpoint(
-        run, all_clean ? 1 : redo_capacity_bytes(writer->pool->options.redo) / CHECKPOINT_PART);
+    if (is_urged || all_clean)
+        return 1;
+    return redo_capacity_bytes(writer->pool->options.redo) / CHECKPOINT_PART;
 }
 
-/* @param is_urged  somebody waits for room in the log
-   @return when the next one is due, from now */
+/* @param is_urged  somebody waits for room in the log: a batch whatever the pace says
+   @return when the next round is due, from now */
 static uint64_t do_round(struct writer_run *run, bool is_urged)
 {
     struct buffer_writer *writer = run->writer;
     uint64_t now_ns = clock_now(writer->cleaner.clock);
     settle_free_target(writer, now_ns);
     writer_make_free(run, atomic_load_explicit(&writer->free_target, memory_order_relaxed));
-    if (writer->stopped.rc != FIRN_OK ||
-        redo_reserved_lsn(writer->pool->options.redo) == UINT64_MAX) /* in recovery: no log yet */
+    if (writer->stopped.rc != FIRN_OK || is_recovering(writer))
         return IDLE_NS;
     struct pace_order order = ask_pace(writer, now_ns);
-    if (order.is_pressed || is_urged) {
-        /* Everybody may be waiting: one batch, and the log that it frees. */
-        write_batch(run, UINT64_MAX, BATCH_PAGES_MAX);
-        writer_checkpoint(run, 1);
-    } else {
-        write_ordered(run, &order, now_ns);
-    }
-    return run->error.rc == FIRN_OK ? order.next_ns : IDLE_NS;
+    bool writes = is_urged || is_worth_it(writer, order.pages, now_ns);
+    if (writes)
+        write_batch(run, is_urged ? BATCH_PAGES_MAX : order.pages);
+    writer_checkpoint(run, checkpoint_gain(writer, is_urged));
+    if (run->error.rc != FIRN_OK)
+        return IDLE_NS;
+    return writes && is_worth_it(writer, (unsigned)writer->pace.due_pages, now_ns) ? 0
+                                                                                   : order.next_ns;
 }
 
 /* ---- Waiting ---- */
@@ -196,6 +190,15 @@ static void ask_locked(struct cleaner *cleaner)
 {
     cleaner->is_asked = true;
     pthread_cond_signal(&cleaner->wake);
+}
+
+/* A mini-transaction has come to the log's limit. */
+static void at_limit(void *context)
+{
+    struct cleaner *cleaner = context;
+    pthread_mutex_lock(&cleaner->mutex);
+    ask_locked(cleaner);
+    pthread_mutex_unlock(&cleaner->mutex);
 }
 
 /* Wait until a round that began after this call has ended: for room in the log, or until there is a
@@ -306,8 +309,8 @@ void cleaner_init(struct buffer_writer *writer)
     pthread_cond_init(&cleaner->wake, &attributes);
     pthread_cond_init(&cleaner->done, &attributes);
     pthread_condattr_destroy(&attributes);
-    pace_init(&writer->pace);
-    writer->batch_pages = BATCH_PAGES_MAX;
+    pace_init(&writer->pace, options->io_capacity_max);
+    writer->batch_pages = BATCH_PAGES_USUAL;
     settle_free_target(writer, 0);
 }
 
@@ -316,11 +319,14 @@ firn_rc cleaner_start(struct buffer_writer *writer)
     struct cleaner *cleaner = &writer->cleaner;
     if (!writer->pool->options.cleaner_thread)
         return FIRN_OK;
-    int error = pthread_create(&cleaner->thread, NULL, clean, writer);
-    if (error != 0)
-        return rc_raise_errno(error, "cannot start the thread that writes dirty pages");
     cleaner->has_thread = true;
-    return FIRN_OK;
+    redo_set_at_limit(writer->pool->options.redo, at_limit, cleaner);
+    int error = pthread_create(&cleaner->thread, NULL, clean, writer);
+    if (error == 0)
+        return FIRN_OK;
+    cleaner->has_thread = false;
+    redo_set_at_limit(writer->pool->options.redo, NULL, NULL);
+    return rc_raise_errno(error, "cannot start the thread that writes dirty pages");
 }
 
 void cleaner_free(struct buffer_writer *writer)
@@ -332,6 +338,8 @@ void cleaner_free(struct buffer_writer *writer)
         pthread_cond_signal(&cleaner->wake);
         pthread_mutex_unlock(&cleaner->mutex);
         pthread_join(cleaner->thread, NULL);
+        redo_set_limit(writer->pool->options.redo, UINT64_MAX, 0);
+        redo_set_at_limit(writer->pool->options.redo, NULL, NULL);
     }
     pthread_cond_destroy(&cleaner->done);
     pthread_cond_destroy(&cleaner->wake);

@@ -7,8 +7,9 @@
  */
 #include "buffer/writer_internal.h"
 
-void flush_list_init(struct flush_list *list)
+void flush_list_init(struct flush_list *list, uint64_t capacity_bytes)
 {
+    pace_ages_init(&list->ages, capacity_bytes);
     pthread_mutex_init(&list->mutex, NULL);
     list->head = BUFFER_NO_FRAME;
     list->tail = BUFFER_NO_FRAME;
@@ -28,18 +29,22 @@ static uint64_t oldest_of(const struct buffer_frame *frame)
     return atomic_load_explicit(&frame->oldest_lsn, memory_order_relaxed);
 }
 
-static void set_oldest(struct buffer_frame *frame, uint64_t lsn)
+/* A frame comes (1) or goes (-1 modulo 2^32). */
+static void count(struct flush_list *list, uint64_t oldest_lsn, uint32_t added)
 {
-    atomic_store_explicit(&frame->oldest_lsn, lsn, memory_order_relaxed);
+    uint32_t before = atomic_load_explicit(&list->count, memory_order_relaxed);
+    atomic_store_explicit(&list->count, before + added, memory_order_relaxed);
+    *pace_ages_at(&list->ages, oldest_lsn) += added;
 }
 
-static void add_to_count(struct flush_list *list, uint32_t added)
+static void enter(struct flush_list *list, struct buffer_frame *frame, uint64_t oldest_lsn)
 {
-    uint32_t count = atomic_load_explicit(&list->count, memory_order_relaxed);
-    atomic_store_explicit(&list->count, count + added, memory_order_relaxed);
+    atomic_store_explicit(&frame->oldest_lsn, oldest_lsn, memory_order_relaxed);
+    count(list, oldest_lsn, 1);
 }
 
-static void link_last(struct buffer_pool *pool, struct flush_list *list, struct buffer_frame *frame)
+static void link_last(struct buffer_pool *pool, struct flush_list *list, struct buffer_frame *frame,
+                      uint64_t oldest_lsn)
 {
     uint32_t number = buffer_frame_number(pool, frame);
     frame->flush_prev = list->tail;
@@ -49,7 +54,7 @@ static void link_last(struct buffer_pool *pool, struct flush_list *list, struct 
     else
         list->head = number;
     list->tail = number;
-    add_to_count(list, 1);
+    enter(list, frame, oldest_lsn);
 }
 
 /* Older than what is oldest may be true or not; it only has to be no younger. */
@@ -67,8 +72,7 @@ static void link_first(struct buffer_pool *pool, struct flush_list *list,
         list->tail = number;
     }
     list->head = number;
-    set_oldest(frame, oldest_lsn);
-    add_to_count(list, 1);
+    enter(list, frame, oldest_lsn);
 }
 
 static void unlink_frame(struct buffer_pool *pool, struct flush_list *list,
@@ -82,8 +86,8 @@ static void unlink_frame(struct buffer_pool *pool, struct flush_list *list,
         pool->frames[frame->flush_next].flush_prev = frame->flush_prev;
     else
         list->tail = frame->flush_prev;
-    set_oldest(frame, 0);
-    add_to_count(list, UINT32_MAX);
+    count(list, oldest_of(frame), UINT32_MAX);
+    atomic_store_explicit(&frame->oldest_lsn, 0, memory_order_relaxed);
 }
 
 /* ---- Coming and going ---- */
@@ -94,13 +98,10 @@ void buffer_flush_add(struct buffer_pool *pool, struct buffer_frame *frame, uint
     pthread_mutex_lock(&list->mutex);
     /* Listed already: a copy that failed has been put back, with an older LSN. */
     if (oldest_of(frame) == 0) {
-        if (oldest_lsn != 0) {
+        if (oldest_lsn != 0)
             link_first(pool, list, frame, oldest_lsn);
-        } else {
-            /* Read under the mutex, so that who comes later has no smaller LSN. */
-            set_oldest(frame, redo_reserved_lsn(pool->options.redo));
-            link_last(pool, list, frame);
-        }
+        else /* read under the mutex, so that who comes later has no smaller LSN */
+            link_last(pool, list, frame, redo_reserved_lsn(pool->options.redo));
     }
     pthread_mutex_unlock(&list->mutex);
 }
@@ -152,6 +153,14 @@ unsigned flush_list_oldest(struct buffer_pool *pool, uint64_t below_lsn, uint64_
     }
     pthread_mutex_unlock(&list->mutex);
     return found;
+}
+
+void flush_list_ages(struct buffer_pool *pool, struct pace_ages *ages)
+{
+    struct flush_list *list = &pool->writer->dirty;
+    pthread_mutex_lock(&list->mutex);
+    *ages = list->ages;
+    pthread_mutex_unlock(&list->mutex);
 }
 
 /* ---- What a checkpoint may say ---- */

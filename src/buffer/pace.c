@@ -1,14 +1,20 @@
 /*
- * pace.c -- how much to write now: adaptive flushing as a proportional controller.
+ * pace.c -- how much to write now, and how fast the log may grow meanwhile.
  *
  * What must not happen is that the ring of the log fills up with changes of dirty pages, for then
  * everybody stands still until some have been written. What costs is to write a page earlier than
- * necessary: changed again, it is written again. So the distance between the oldest dirty page and
- * the end of the log is kept near a share of the ring, PACE_TARGET: there the oldest changes become
- * durable as fast as new ones come, below it more slowly and above it faster. The farther, the
- * more, and nothing suddenly, so that what the device is left with for reading changes smoothly.
- * (InnoDB's adaptive flushing counts the pages to write for the same purpose; here they are given
- * by an LSN on the flush list, whatever each page's share of the log.)
+ * necessary: changed again, it is written again.
+ *
+ * Each dirty page has a deadline: it must be durable when the log has grown by the ring's size
+ * since it became dirty. Let k pages be dirty since before an LSN L. While the log grows from its
+ * end to L and a ring, they must be written; so a byte of log costs at least k over the bytes that
+ * are left. The largest such quotient over all L, `pages_a_byte`, says both: at what rate to write,
+ * given the log's; and how fast the log may grow, given the devices'. That the rate is the least
+ * that meets every deadline makes it smooth: a crowd of pages that became dirty at once, as after a
+ * burst, is spread over the whole time until its deadline instead of being met by a wall.
+ *
+ * (InnoDB's adaptive flushing guesses from the age of the oldest page alone, and lets a crowd run
+ * into the wall. Slowing writers down before they must stop is ZFS's write throttle.)
  */
 #include "buffer/pace_internal.h"
 
@@ -16,35 +22,40 @@
 
 #include <string.h>
 
-static const double pace_lowest = 0.125; /* of the ring: below it the log asks for nothing */
-static const double pace_target = 0.625; /* where writing keeps step with the log */
-static const double pace_steep = 0.75;   /* from here on it overtakes it */
-static const double pace_pressed = 0.9;  /* and here it is done without regard to io_capacity_max */
+static const double aim_share = 0.8;     /* deadlines are set at this share of the ring ... */
+static const double limit_share = 0.95;  /* ... and the log is slowed down to meet this one */
+static const double ramp_lowest = 0.125; /* of the ring: younger pages may wait and see ... */
+static const double ramp_highest = 0.4;  /* ... these not */
+static const double slow_from = 0.25; /* of the ring: bursts up to here are nobody's concern ... */
+static const double slow_fully_from =
+    0.75;                                  /* ... and the closer to this, the less is let through */
+static const double unbounded_from = 0.75; /* and from here on io_capacity_max is not looked at */
+static const double pressed_from = 0.9;
 
 static const double fast_s = 0.2; /* time constants of the log's rate: to rise quickly ... */
 static const double slow_s = 3.0; /* ... and to forget slowly */
 static const double idle_s = 1.0;
 static const double dirty_lowest = 0.7; /* of max_dirty_pages_pct */
 static const double tick_max_s = 1.0;   /* what was missed in a longer one is not made up for */
-static const double tick_min_s = 0.01;
-static const double busy_tick_max_s = 0.25; /* small portions often: smooth rather than furious */
+static const double tick_min_s = 0.01;  /* between orders */
+static const double busy_tick_max_s = 0.25;
 static const double ticks_in_ring = 32.0;
+static const double limit_saved_s = 0.05; /* of growth that was not used */
+static const double calm_step = 1.0 / 16; /* of the ring: then this is to be asked again */
 
-void pace_init(struct pace *pace)
+void pace_init(struct pace *pace, unsigned io_capacity_max)
 {
     memset(pace, 0, sizeof(*pace));
+    pace->device_pages_s = io_capacity_max;
 }
 
-/* How fast changes are to become durable, over how fast they come. */
-static double speed_at(double age)
+void pace_ages_init(struct pace_ages *ages, uint64_t capacity_bytes)
 {
-    if (age <= pace_lowest)
-        return 0.0;
-    double speed = (age - pace_lowest) / (pace_target - pace_lowest);
-    if (age > pace_steep)
-        speed += (age - pace_steep) * 20.0;
-    return speed;
+    memset(ages, 0, sizeof(*ages));
+    ages->part_bytes = capacity_bytes / PACE_AGES_IN_RING + 1;
 }
+
+/* ---- What the log does and needs ---- */
 
 static double log_rate(const struct pace *pace)
 {
@@ -59,6 +70,41 @@ static void measure_rate(struct pace *pace, const struct pace_input *input, doub
     if (input->reserved_lsn != pace->last_lsn)
         pace->changed_ns = input->now_ns;
     pace->last_lsn = input->reserved_lsn;
+}
+
+/* What a byte of log costs in pages that must be written while it grows, so that each page is
+   durable when the log has grown by a share of the ring since it became dirty. */
+static double pages_a_byte(const struct pace_input *input, double share)
+{
+    const struct pace_ages *ages = input->ages;
+    double span = (double)input->capacity_bytes * share;
+    double least = (double)ages->part_bytes; /* what is late is as urgent as what is nearly so */
+    double most = 0.0;
+    double pages = 0.0;
+    uint64_t first = input->clean_lsn / ages->part_bytes;
+    uint64_t last = input->reserved_lsn / ages->part_bytes;
+    if (last - first >= PACE_AGES)
+        first = last - PACE_AGES + 1;
+    for (uint64_t part = first; part <= last; part++) {
+        pages += ages->pages[part % PACE_AGES];
+        double left = (double)(part * ages->part_bytes) + span - (double)input->reserved_lsn;
+        double cost = pages / (left > least ? left : least);
+        most = cost > most ? cost : most;
+    }
+    return most;
+}
+
+/* ---- How much to write ---- */
+
+/* Pages a second that the log asks for. */
+static double log_pages_s(const struct pace *pace, const struct pace_input *input, double age)
+{
+    double pages_s = log_rate(pace) * pages_a_byte(input, aim_share);
+    double ramp = (age - ramp_lowest) / (ramp_highest - ramp_lowest);
+    pages_s *= ramp < 0.0 ? 0.0 : ramp > 1.0 ? 1.0 : ramp;
+    if (age < unbounded_from && pages_s > input->io_capacity_max)
+        pages_s = input->io_capacity_max;
+    return pages_s;
 }
 
 /* Pages a second that are written however young: too many are dirty, or nobody minds. */
@@ -77,39 +123,54 @@ static double unasked_pages_s(const struct pace *pace, const struct pace_input *
     return pages_s;
 }
 
-static uint64_t limit(uint64_t value, uint64_t most)
-{
-    return value < most ? value : most;
-}
-
-/* Go on from where the last order led, but if that could not be carried out do not run ahead of it
-   by more than a second's work. */
-static void move_target(struct pace *pace, const struct pace_input *input, double bytes_s,
-                        double tick_s)
-{
-    if (pace->target_lsn < input->clean_lsn)
-        pace->target_lsn = input->clean_lsn;
-    pace->target_lsn += (uint64_t)(bytes_s * tick_s);
-    pace->target_lsn = limit(pace->target_lsn, input->clean_lsn + (uint64_t)bytes_s);
-    pace->target_lsn = limit(pace->target_lsn, input->reserved_lsn);
-}
-
 /* What is due grows with time, but no more than a second's worth is saved up. */
-static double accrue(double due, double pages_s, double tick_s)
+static void accrue(struct pace *pace, const struct pace_input *input, double age, double tick_s)
 {
-    due += pages_s * tick_s;
-    return due < pages_s ? due : pages_s;
+    double pages_s = log_pages_s(pace, input, age);
+    double unasked = unasked_pages_s(pace, input);
+    pages_s = unasked > pages_s ? unasked : pages_s;
+    pace->due_pages += pages_s * tick_s;
+    if (pace->due_pages > pages_s)
+        pace->due_pages = pages_s;
+    if (pace->due_pages > input->pages_dirty || age >= pressed_from)
+        pace->due_pages = input->pages_dirty;
 }
+
+/* ---- How far the log may grow ---- */
+
+/* A bucket of log: it fills at the rate that the devices can follow, and holds little. While there
+   is room enough it is only made sure that a burst does not go unnoticed. */
+static void move_limit(struct pace *pace, const struct pace_input *input, double age, double tick_s)
+{
+    double cost = pages_a_byte(input, limit_share);
+    double end = (double)input->reserved_lsn;
+    pace->limit_bytes_s = 0.0;
+    if (age <= slow_from || cost <= 0.0) {
+        pace->limit_lsn = end + (double)input->capacity_bytes * calm_step;
+        return;
+    }
+    double share = (age - slow_from) / (slow_fully_from - slow_from);
+    double bytes_s = pace->device_pages_s / cost / (share < 1.0 ? share : 1.0) + 1.0;
+    double saved_s = tick_s > limit_saved_s ? tick_s : limit_saved_s;
+    pace->limit_lsn += bytes_s * tick_s;
+    if (pace->limit_lsn < end)
+        pace->limit_lsn = end;
+    if (pace->limit_lsn > end + bytes_s * saved_s)
+        pace->limit_lsn = end + bytes_s * saved_s;
+    pace->limit_bytes_s = bytes_s;
+}
+
+/* ---- Orders ---- */
 
 /* The log fills a small part of the ring in between. */
-static uint64_t next_ns(const struct pace *pace, uint64_t capacity_bytes)
+static uint64_t next_ns(const struct pace *pace, const struct pace_input *input)
 {
-    double tick_s = (double)capacity_bytes / ticks_in_ring / (log_rate(pace) + 1.0);
+    double tick_s = (double)input->capacity_bytes / ticks_in_ring / (log_rate(pace) + 1.0);
     if (log_rate(pace) < 1.0)
         tick_s = idle_s;
     else if (tick_s > busy_tick_max_s)
         tick_s = busy_tick_max_s;
-    if (tick_s < tick_min_s)
+    if (tick_s < tick_min_s || pace->limit_bytes_s > 0.0)
         tick_s = tick_min_s;
     return (uint64_t)(tick_s * (double)NS_PER_S);
 }
@@ -121,26 +182,28 @@ struct pace_order pace_step(struct pace *pace, const struct pace_input *input)
     if (pace->last_ns == 0) {
         pace->last_lsn = input->reserved_lsn;
         pace->changed_ns = input->now_ns;
-    } else if (tick_s > 0.0) {
+        tick_s = 0.0;
+    }
+    if (tick_s > 0.0) {
         tick_s = tick_s < tick_max_s ? tick_s : tick_max_s;
         measure_rate(pace, input, tick_s);
-        move_target(pace, input, log_rate(pace) * speed_at(age), tick_s);
-        pace->unasked_pages = accrue(pace->unasked_pages, unasked_pages_s(pace, input), tick_s);
-        pace->allowed_pages = accrue(pace->allowed_pages, input->io_capacity_max, tick_s);
+        accrue(pace, input, age, tick_s);
     }
+    move_limit(pace, input, age, tick_s);
     pace->last_ns = input->now_ns;
-    bool is_pressed = age >= pace_pressed;
     return (struct pace_order){
-        .below_lsn = pace->target_lsn,
-        .pages_max = (unsigned)pace->allowed_pages,
-        .unasked_pages = (unsigned)limit((uint64_t)pace->unasked_pages, input->pages_dirty),
-        .is_pressed = is_pressed,
-        .next_ns = is_pressed ? 0 : next_ns(pace, input->capacity_bytes),
+        .pages = (unsigned)pace->due_pages,
+        .next_ns = next_ns(pace, input),
+        .limit_lsn = (uint64_t)pace->limit_lsn,
+        .limit_bytes_s = (uint64_t)pace->limit_bytes_s,
     };
 }
 
-void pace_written(struct pace *pace, unsigned pages)
+void pace_written(struct pace *pace, unsigned pages, uint64_t took_ns)
 {
-    pace->unasked_pages = pace->unasked_pages > pages ? pace->unasked_pages - pages : 0.0;
-    pace->allowed_pages = pace->allowed_pages > pages ? pace->allowed_pages - pages : 0.0;
+    pace->due_pages = pace->due_pages > pages ? pace->due_pages - pages : 0.0;
+    if (pages == 0 || took_ns == 0)
+        return;
+    double pages_s = pages / ((double)took_ns / (double)NS_PER_S);
+    pace->device_pages_s += (pages_s - pace->device_pages_s) / 8.0;
 }

@@ -51,7 +51,7 @@ firn_rc buffer_writer_open(struct buffer_pool *pool)
     writer->batch.memory = memory;
     atomic_init(&writer->writes_twice, true);
     pthread_mutex_init(&writer->mutex, NULL);
-    flush_list_init(&writer->dirty);
+    flush_list_init(&writer->dirty, redo_capacity_bytes(pool->options.redo));
     pool->writer = writer;
     cleaner_init(writer);
     firn_rc rc = open_doublewrite(writer);
@@ -94,6 +94,8 @@ void writer_stop(struct writer_run *run, firn_rc rc)
 {
     if (run->writer->stopped.rc == FIRN_OK)
         writer_keep_error(&run->writer->stopped, rc);
+    /* The log may fill its ring; who then asks for room gets this error. */
+    redo_set_limit(run->writer->pool->options.redo, UINT64_MAX, 0);
 }
 
 static firn_rc raise_stopped(const struct buffer_writer *writer)
@@ -212,6 +214,7 @@ firn_rc buffer_flush(struct buffer_pool *pool, uint64_t target_lsn)
         if (run.writer->stopped.rc != FIRN_OK)
             break;
         found = writer_write_oldest(&run, target_lsn, BATCH_PAGES_MAX, &written);
+        cleaner_regulate(pool->writer);
         if (found > 0 && written == 0 && !writer_run_pause(&run))
             break;
     } while (found > 0);
@@ -251,6 +254,7 @@ static unsigned write_frames(struct writer_run *run, const struct frame_filter *
                 frames[count++] = &pool->frames[next];
         if (count > 0)
             left += count - batch_write(run, frames, count, false);
+        cleaner_regulate(run->writer);
     }
     return left;
 }

@@ -32,12 +32,13 @@ struct flush_list {
     uint32_t head; /* dirty for longest */
     uint32_t tail;
     _Atomic uint32_t count;
+    struct pace_ages ages;
     uint64_t floor_lsn; /* of the batch that is being written: none of its pages is durable up to
                            here; UINT64_MAX while there is none */
 };
 
-/** Make an empty list. */
-void flush_list_init(struct flush_list *list);
+/** Make it empty. @param capacity_bytes  of the log's ring */
+void flush_list_init(struct flush_list *list, uint64_t capacity_bytes);
 
 /** Free what it holds. */
 void flush_list_free(struct flush_list *list);
@@ -68,6 +69,9 @@ void flush_list_put_back(struct buffer_pool *pool, struct buffer_frame *frame, u
  */
 unsigned flush_list_oldest(struct buffer_pool *pool, uint64_t below_lsn, uint64_t tried,
                            struct buffer_frame **frames, unsigned max);
+
+/** Tell how old the dirty pages are. */
+void flush_list_ages(struct buffer_pool *pool, struct pace_ages *ages);
 
 /* ---- Batches ---- */
 
@@ -229,6 +233,9 @@ firn_rc cleaner_start(struct buffer_writer *writer);
 
 /** Stop the thread, if there is one, and free what the cleaner holds. */
 void cleaner_free(struct buffer_writer *writer);
+
+/** Let the log grow as far as the writer can follow; whoever writes batches calls it in between. */
+void cleaner_regulate(struct buffer_writer *writer);
 
 /** There are free frames: tell those who wait for one. */
 void cleaner_tell(struct buffer_writer *writer);

@@ -25,6 +25,7 @@ static firn_rc give_back(struct redo *redo)
 {
     firn_rc rc = redo_files_close(redo->files);
     pthread_cond_destroy(&redo->thread_wakes);
+    pthread_mutex_destroy(&redo->limit_mutex);
     pthread_mutex_destroy(&redo->mutex);
     memory_free(redo->stage);
     memory_free(redo->buffer);
@@ -43,8 +44,10 @@ firn_rc redo_open(const struct redo_options *options, struct redo **redo)
     made->options = *options;
     made->clock = io_system_clock(options->system);
     pthread_mutex_init(&made->mutex, NULL);
+    pthread_mutex_init(&made->limit_mutex, NULL);
     pthread_cond_init(&made->thread_wakes, NULL);
     atomic_init(&made->reserved_lsn, UINT64_MAX);
+    atomic_init(&made->limit_lsn, UINT64_MAX);
     firn_rc rc;
     FIRN_TRY_GOTO(open_memory(made), failed);
     FIRN_TRY_GOTO(redo_files_open(&made->options, &made->layout, made->files), failed);
@@ -302,5 +305,6 @@ void redo_counters(struct redo *redo, struct redo_counters *counters)
         counters->commits += look(&redo->counters[i].commits);
         counters->buffer_waits += look(&redo->counters[i].buffer_waits);
         counters->space_waits += look(&redo->counters[i].space_waits);
+        counters->limit_waits += look(&redo->counters[i].limit_waits);
     }
 }

@@ -197,6 +197,21 @@ typedef firn_rc redo_urge(void *context);
 void redo_set_urge(struct redo *redo, redo_urge *urge, void *context);
 
 /**
+ * Hold the log's growth back, so that the ring does not fill up at once: for whoever writes dirty
+ * pages. Until the next call the tail may come to an LSN that moves on from now; redo_reserve waits
+ * for it. One thread at a time.
+ *
+ * @param lsn      where it may come to now; UINT64_MAX, as at first: there is no limit
+ * @param bytes_s  how fast that LSN moves on; 0: nobody waits, but at_limit is called there
+ */
+void redo_set_limit(struct redo *redo, uint64_t lsn, uint64_t bytes_s);
+
+/** Called by who comes first to a limit that nobody waits at (bytes_s is 0); does not block. Set it
+ * before there is a limit; NULL: nobody is told. */
+typedef void redo_at_limit(void *context);
+void redo_set_at_limit(struct redo *redo, redo_at_limit *at_limit, void *context);
+
+/**
  * Take a checkpoint: recovery will begin at this LSN. Every page change below it is durable in the
  * tablespaces; that is the caller's to know. Makes the log durable up to the LSN first; durable on
  * return. An LSN at or below the last checkpoint does nothing, nor does one within the log that was
@@ -233,6 +248,7 @@ struct redo_counters {
     uint64_t commits;      /* redo_flush calls with SYNC or WRITE */
     uint64_t buffer_waits; /* appends that waited for the log buffer */
     uint64_t space_waits;  /* redo_reserve calls that waited for a checkpoint */
+    uint64_t limit_waits;  /* and those that waited for redo_set_limit */
     uint64_t checkpoints;
 };
 

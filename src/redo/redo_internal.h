@@ -50,6 +50,7 @@ struct redo_counter {
     _Atomic uint64_t commits;
     _Atomic uint64_t buffer_waits;
     _Atomic uint64_t space_waits;
+    _Atomic uint64_t limit_waits;
 };
 
 struct redo {
@@ -64,6 +65,8 @@ struct redo {
     uint8_t *stage; /* whole blocks on their way to a file; the writer's */
     redo_urge *urge;
     void *urge_context;
+    redo_at_limit *at_limit;
+    void *at_limit_context;
 
     /* ---- Set by redo_recovered, then only read ---- */
     uint64_t epoch;        /* that frames are sealed with */
@@ -83,6 +86,10 @@ struct redo {
     _Atomic uint64_t checkpoint_lsn; /* where recovery would begin */
     _Atomic uint64_t free_lsn;       /* the ring may be overwritten up to here: the last checkpoint
                                         of which both copies are durable */
+    _Atomic uint64_t limit_lsn;      /* redo_set_limit: where the tail might come to ... */
+    _Atomic uint64_t limit_set_ns;   /* ... at that time ... */
+    _Atomic uint64_t limit_bytes_s;  /* ... and how much farther since */
+    _Atomic bool limit_is_told;
     _Atomic uint64_t large_promised_bytes; /* room promised and not counted in `counters` */
     _Atomic bool failed;
 
@@ -93,6 +100,7 @@ struct redo {
     _Atomic uint32_t gathering; /* number of the group that those who come now belong to */
     alignas(64) _Atomic uint32_t arrivals; /* commits that came to wait or to write, so far */
     struct redo_group groups[REDO_GROUPS];
+    pthread_mutex_t limit_mutex; /* those who came to the limit go on one by one */
     struct redo_counter counters[REDO_COUNTERS];
 
     /* ---- The writer's ---- */

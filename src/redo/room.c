@@ -14,6 +14,8 @@
 
 #include <time.h>
 
+enum { LIMIT_SLEEP_MAX_NS = 1000000 };
+
 static uint64_t load(_Atomic uint64_t *number)
 {
     return atomic_load_explicit(number, memory_order_seq_cst);
@@ -129,6 +131,63 @@ static firn_rc wait_for_room(struct redo *redo, uint64_t size_bytes, struct redo
     }
 }
 
+/* How far the tail is from where it may be now, in ns of waiting; 0 if it is not there yet. What is
+   read here may be of two limits that follow each other: a wait is a little off then. */
+static uint64_t limit_wait_ns(struct redo *redo)
+{
+    double bytes_s = (double)load(&redo->limit_bytes_s);
+    double since_s = (double)(clock_now(redo->clock) - load(&redo->limit_set_ns)) / 1e9;
+    double limit = (double)load(&redo->limit_lsn) + bytes_s * since_s;
+    double ahead = (double)load(&redo->reserved_lsn) - limit;
+    return ahead >= 0.0 && bytes_s > 0.0 ? (uint64_t)(ahead / bytes_s * 1e9) + 1 : 0;
+}
+
+/* The first of those who wait sleeps for all; the others stand behind it. */
+static void sleep_at_limit(struct redo *redo)
+{
+    pthread_mutex_lock(&redo->limit_mutex);
+    uint64_t wait_ns = limit_wait_ns(redo);
+    while (wait_ns > 0 && !redo_has_failed(redo)) {
+        uint64_t real_ns = (uint64_t)((double)wait_ns / clock_scale(redo->clock));
+        real_ns = real_ns < LIMIT_SLEEP_MAX_NS ? real_ns : LIMIT_SLEEP_MAX_NS;
+        nanosleep(&(struct timespec){.tv_nsec = (long)real_ns}, NULL);
+        wait_ns = limit_wait_ns(redo);
+    }
+    pthread_mutex_unlock(&redo->limit_mutex);
+}
+
+static bool is_at_limit(struct redo *redo)
+{
+    return load(&redo->reserved_lsn) >=
+           atomic_load_explicit(&redo->limit_lsn, memory_order_relaxed);
+}
+
+static void obey_limit(struct redo *redo)
+{
+    if (load(&redo->limit_bytes_s) == 0) {
+        if (redo->at_limit != NULL &&
+            !atomic_exchange_explicit(&redo->limit_is_told, true, memory_order_relaxed))
+            redo->at_limit(redo->at_limit_context);
+    } else if (limit_wait_ns(redo) > 0) {
+        redo_count(&redo->counters[redo_counter_number()].limit_waits, 1);
+        sleep_at_limit(redo);
+    }
+}
+
+void redo_set_limit(struct redo *redo, uint64_t lsn, uint64_t bytes_s)
+{
+    atomic_store_explicit(&redo->limit_set_ns, clock_now(redo->clock), memory_order_seq_cst);
+    atomic_store_explicit(&redo->limit_bytes_s, bytes_s, memory_order_seq_cst);
+    atomic_store_explicit(&redo->limit_lsn, lsn, memory_order_seq_cst);
+    atomic_store_explicit(&redo->limit_is_told, false, memory_order_seq_cst);
+}
+
+void redo_set_at_limit(struct redo *redo, redo_at_limit *at_limit, void *context)
+{
+    redo->at_limit = at_limit;
+    redo->at_limit_context = context;
+}
+
 /* With half of the log buffer full, write it out now rather than in an append, behind latches. */
 static firn_rc drain_buffer(struct redo *redo)
 {
@@ -152,6 +211,8 @@ firn_rc redo_reserve(struct redo *redo, uint64_t size_bytes, struct redo_room *r
     if (redo_has_failed(redo))
         return redo_raise_failure(redo);
     FIRN_TRY(drain_buffer(redo));
+    if (__builtin_expect(is_at_limit(redo), 0))
+        obey_limit(redo);
     uint64_t frame_bytes = redo_frame_bytes(size_bytes);
     if (promise(redo, frame_bytes, room))
         return FIRN_OK;

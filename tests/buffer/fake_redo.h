@@ -37,6 +37,7 @@ struct redo {
     _Atomic uint64_t durable_lsn;
     _Atomic uint64_t checkpoint_lsn;
     _Atomic uint64_t checkpoints;
+    _Atomic uint64_t limit_lsn;
     uint64_t capacity_bytes;
     bool recovering;
     bool fails; /* every flush from now on */
@@ -148,6 +149,19 @@ uint64_t redo_capacity_bytes(const struct redo *redo)
 uint64_t redo_age_bytes(const struct redo *redo)
 {
     return atomic_load(&redo->reserved_lsn) - atomic_load(&redo->checkpoint_lsn);
+}
+
+void redo_set_limit(struct redo *redo, uint64_t lsn, uint64_t bytes_s)
+{
+    (void)bytes_s;
+    atomic_store(&redo->limit_lsn, lsn);
+}
+
+void redo_set_at_limit(struct redo *redo, redo_at_limit *at_limit, void *context)
+{
+    (void)redo;
+    (void)at_limit;
+    (void)context;
 }
 
 static inline void fake_raise_to(_Atomic uint64_t *lsn, uint64_t to)
