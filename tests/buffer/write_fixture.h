@@ -21,6 +21,9 @@ enum {
 
 static const char *const world_tables[WORLD_SPACES] = {"/table1", "/table2"};
 
+/** What time the systems go by; NULL: the real one. */
+static struct clock *world_clock;
+
 /** What is used of a disk until the power goes. */
 struct world {
     struct io_system *system;
@@ -62,7 +65,8 @@ static inline firn_rc world_open(struct world *world, struct sim_disk *disk, str
 {
     memset(world, 0, sizeof(*world));
     world->redo = redo;
-    world->system = disk_open(disk, 1);
+    struct clock *clock = world_clock != NULL ? world_clock : clock_real();
+    ASSERT_OK(sim_disk_open_system(disk, clock, 1, &world->system));
     ASSERT_OK(fault_attach(world->system, 1, &world->faults));
     for (unsigned i = 0; i < WORLD_SPACES; i++)
         if (!sim_disk_is_cut(disk))
