@@ -49,7 +49,8 @@ struct buffer_options {
     uint64_t size_max_bytes; /* how far buffer_resize may grow it; address space only; less than
                                 size_bytes: as much */
     uint32_t page_size_bytes;
-    struct redo *redo; /* a page is written only when its log is durable */
+    struct redo
+        *redo; /* a page is written only when its log is durable; NULL: pages are only read */
     struct buffer_files files;
     struct io_system *const *systems; /* the devices that tablespaces lie on, for write queues */
     unsigned system_count;

@@ -51,7 +51,9 @@ firn_rc buffer_writer_open(struct buffer_pool *pool)
     writer->batch.memory = memory;
     atomic_init(&writer->writes_twice, true);
     pthread_mutex_init(&writer->mutex, NULL);
-    flush_list_init(&writer->dirty, redo_capacity_bytes(pool->options.redo));
+    /* Without a log pages can only be read. */
+    flush_list_init(&writer->dirty,
+                    pool->options.redo != NULL ? redo_capacity_bytes(pool->options.redo) : 0);
     pool->writer = writer;
     cleaner_init(writer);
     firn_rc rc = open_doublewrite(writer);
