@@ -12,6 +12,7 @@ unsigned batch_pages_max(const struct buffer_pool *pool)
 {
     unsigned spare = atomic_load_explicit(&pool->frame_count, memory_order_relaxed) / 4;
     unsigned pages = doublewrite_pages_max(pool->page_size_bytes);
+    pages = pages < pool->writer->batch_pages ? pages : pool->writer->batch_pages;
     return spare < pages ? spare : pages;
 }
 
@@ -337,6 +338,7 @@ unsigned batch_write(struct writer_run *run, struct buffer_frame **frames, unsig
     struct buffer_writer *writer = run->writer;
     struct batch *batch = &writer->batch;
     ENSURE(writer->stopped.rc == FIRN_OK && count <= BATCH_PAGES_MAX);
+    uint64_t began_ns = clock_now(writer->cleaner.clock);
     flush_list_begin(writer->pool);
     firn_rc rc = fill(run, frames, count, are_cold);
     atomic_store_explicit(&writer->writing, batch->count, memory_order_relaxed);
@@ -357,5 +359,6 @@ unsigned batch_write(struct writer_run *run, struct buffer_frame **frames, unsig
     unsigned written = finish(run);
     atomic_store_explicit(&writer->writing, 0, memory_order_relaxed);
     flush_list_end(writer->pool);
+    cleaner_measured(writer, written, clock_now(writer->cleaner.clock) - began_ns);
     return written;
 }

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 
+#include <signal.h>
 #include <string.h>
 
 enum {
@@ -86,36 +87,42 @@ static bool is_recovering(const struct buffer_writer *writer)
     return redo_reserved_lsn(writer->pool->options.redo) == UINT64_MAX;
 }
 
-void cleaner_regulate(struct buffer_writer *writer)
+/* What a checkpoint must gain to be worth its syncs. */
+static uint64_t checkpoint_gain(const struct buffer_writer *writer, bool is_urged)
 {
-    if (writer->cleaner.has_thread && !is_recovering(writer))
-        ask_pace(writer, clock_now(writer->cleaner.clock));
+    bool all_clean = atomic_load_explicit(&writer->dirty.count, memory_order_relaxed) == 0;
+    if (is_urged || all_clean)
+        return 1;
+    return redo_capacity_bytes(writer->pool->options.redo) / CHECKPOINT_PART;
+}
+
+static void take_checkpoint(struct writer_run *run, bool is_urged)
+{
+    if (writer_checkpoint(run, checkpoint_gain(run->writer, is_urged)))
+        cleaner_tell(run->writer);
+}
+
+void cleaner_between(struct writer_run *run)
+{
+    struct buffer_writer *writer = run->writer;
+    writer_make_free(run, buffer_free_low(writer->pool));
+    if (!writer->cleaner.has_thread || writer->stopped.rc != FIRN_OK || is_recovering(writer))
+        return;
+    ask_pace(writer, clock_now(writer->cleaner.clock));
+    take_checkpoint(run, false);
 }
 
 /* A slow device gets smaller batches. */
-static void settle_batch_pages(struct buffer_writer *writer, unsigned written, uint64_t took_ns)
+void cleaner_measured(struct buffer_writer *writer, unsigned pages, uint64_t took_ns)
 {
-    uint64_t pages = took_ns > 0 ? written * (uint64_t)BATCH_NS / took_ns : BATCH_PAGES_MAX;
+    if (pages < BATCH_PAGES_MIN)
+        return;
+    uint64_t fitting = pages * (uint64_t)BATCH_NS / (took_ns + 1);
     uint64_t most = writer->batch_pages + writer->batch_pages / 2;
-    pages = pages < most ? pages : most; /* shorter at once, longer step by step */
-    pages = pages < BATCH_PAGES_MAX ? pages : BATCH_PAGES_MAX;
-    writer->batch_pages = pages > BATCH_PAGES_MIN ? (unsigned)pages : BATCH_PAGES_MIN;
-}
-
-static void write_batch(struct writer_run *run, unsigned max)
-{
-    struct buffer_writer *writer = run->writer;
-    struct clock *clock = writer->cleaner.clock;
-    uint64_t began_ns = clock_now(clock);
-    unsigned written;
-    if (max > writer->batch_pages)
-        max = writer->batch_pages;
-    writer_write_oldest(run, UINT64_MAX, max, &written);
-    uint64_t took_ns = clock_now(clock) - began_ns;
-    if (written >= BATCH_PAGES_MIN)
-        settle_batch_pages(writer, written, took_ns);
-    pace_written(&writer->pace, written, written >= BATCH_PAGES_MIN ? took_ns : 0);
-    writer->last_wrote_ns = began_ns;
+    fitting = fitting < most ? fitting : most; /* shorter at once, longer step by step */
+    fitting = fitting < BATCH_PAGES_MAX ? fitting : BATCH_PAGES_MAX;
+    writer->batch_pages = fitting > BATCH_PAGES_MIN ? (unsigned)fitting : BATCH_PAGES_MIN;
+    pace_measured(&writer->pace, pages, took_ns);
 }
 
 /* A few pages now and then would cost as many syncs as many pages. */
@@ -124,15 +131,6 @@ static bool is_worth_it(const struct buffer_writer *writer, unsigned pages, uint
     unsigned most = batch_pages_max(writer->pool);
     return pages >= (FEW_PAGES < most ? FEW_PAGES : most) ||
            (pages > 0 && now_ns - writer->last_wrote_ns >= FEW_NS);
-}
-
-/* What a checkpoint must gain to be worth its syncs. */
-static uint64_t checkpoint_gain(const struct buffer_writer *writer, bool is_urged)
-{
-    bool all_clean = atomic_load_explicit(&writer->dirty.count, memory_order_relaxed) == 0;
-    if (is_urged || all_clean)
-        return 1;
-    return redo_capacity_bytes(writer->pool->options.redo) / CHECKPOINT_PART;
 }
 
 /* @param is_urged  somebody waits for room in the log: a batch whatever the pace says
@@ -147,9 +145,13 @@ static uint64_t do_round(struct writer_run *run, bool is_urged)
         return IDLE_NS;
     struct pace_order order = ask_pace(writer, now_ns);
     bool writes = is_urged || is_worth_it(writer, order.pages, now_ns);
-    if (writes)
-        write_batch(run, is_urged ? BATCH_PAGES_MAX : order.pages);
-    writer_checkpoint(run, checkpoint_gain(writer, is_urged));
+    if (writes) {
+        unsigned written;
+        writer_write_oldest(run, UINT64_MAX, is_urged ? BATCH_PAGES_MAX : order.pages, &written);
+        pace_written(&writer->pace, written);
+        writer->last_wrote_ns = now_ns;
+    }
+    take_checkpoint(run, is_urged);
     if (run->error.rc != FIRN_OK)
         return IDLE_NS;
     return writes && is_worth_it(writer, (unsigned)writer->pace.due_pages, now_ns) ? 0
@@ -201,16 +203,20 @@ static void at_limit(void *context)
     pthread_mutex_unlock(&cleaner->mutex);
 }
 
-/* Wait until a round that began after this call has ended: for room in the log, or until there is a
-   free frame if that is what is wanted. @return how it ended, raised */
+/* Wait until there is what is wanted, a free frame or a checkpoint that frees log, or a round that
+   began after this call has ended without it. @return how that ended, raised */
 static firn_rc await_round(struct buffer_writer *writer, bool frame_wanted)
 {
     struct cleaner *cleaner = &writer->cleaner;
+    const struct redo *redo = writer->pool->options.redo;
     firn_rc rc = FIRN_OK;
+    uint64_t checkpoint_lsn = redo_checkpoint_lsn(redo);
     pthread_mutex_lock(&cleaner->mutex);
     uint64_t ticket = cleaner->begun + 1;
     cleaner->waiting++;
-    while (cleaner->ended < ticket && !(frame_wanted && buffer_free_count(writer->pool) > 0)) {
+    while (cleaner->ended < ticket &&
+           !(frame_wanted ? buffer_free_count(writer->pool) > 0
+                          : redo_checkpoint_lsn(redo) > checkpoint_lsn)) {
         cleaner->is_urged |= !frame_wanted;
         ask_locked(cleaner);
         wait_for(cleaner, &cleaner->done, clock_now(cleaner->clock) + IDLE_NS);
@@ -321,7 +327,13 @@ firn_rc cleaner_start(struct buffer_writer *writer)
         return FIRN_OK;
     cleaner->has_thread = true;
     redo_set_at_limit(writer->pool->options.redo, at_limit, cleaner);
+    /* Signals are for the threads of whoever uses us. */
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     int error = pthread_create(&cleaner->thread, NULL, clean, writer);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error == 0)
         return FIRN_OK;
     cleaner->has_thread = false;

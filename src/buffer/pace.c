@@ -199,11 +199,13 @@ struct pace_order pace_step(struct pace *pace, const struct pace_input *input)
     };
 }
 
-void pace_written(struct pace *pace, unsigned pages, uint64_t took_ns)
+void pace_written(struct pace *pace, unsigned pages)
 {
     pace->due_pages = pace->due_pages > pages ? pace->due_pages - pages : 0.0;
-    if (pages == 0 || took_ns == 0)
-        return;
-    double pages_s = pages / ((double)took_ns / (double)NS_PER_S);
+}
+
+void pace_measured(struct pace *pace, unsigned pages, uint64_t took_ns)
+{
+    double pages_s = pages / ((double)(took_ns + 1) / (double)NS_PER_S);
     pace->device_pages_s += (pages_s - pace->device_pages_s) / 8.0;
 }

@@ -66,7 +66,10 @@ void pace_init(struct pace *pace, unsigned io_capacity_max);
 /** Decide what to write now. */
 struct pace_order pace_step(struct pace *pace, const struct pace_input *input);
 
-/** So many pages were written since pace_step, and took so long. */
-void pace_written(struct pace *pace, unsigned pages, uint64_t took_ns);
+/** So many of the pages asked for were written since pace_step. */
+void pace_written(struct pace *pace, unsigned pages);
+
+/** A batch of so many pages took so long. */
+void pace_measured(struct pace *pace, unsigned pages, uint64_t took_ns);
 
 #endif

@@ -16,6 +16,9 @@ enum {
     OLD_PERCENT_MAX = 95,
     FRESH_PART = 8, /* of the old queue's share: how long a touch counts as part of coming in */
     QUEUE_DEPTH_USUAL = 64,
+    IO_CAPACITY_USUAL = 200,
+    IO_CAPACITY_MAX_USUAL = 2000,
+    DIRTY_PERCENT_MAX_USUAL = 90,
     QUEUE_DEPTH_MAX = 4096,
     SYSTEM_PAGE_BYTES = 4096,
 };
@@ -111,6 +114,14 @@ static firn_rc check_options(struct buffer_options *options)
         options->old_percent = OLD_PERCENT_USUAL;
     if (options->queue_depth == 0)
         options->queue_depth = QUEUE_DEPTH_USUAL;
+    if (options->io_capacity == 0)
+        options->io_capacity = IO_CAPACITY_USUAL;
+    if (options->io_capacity_max == 0)
+        options->io_capacity_max = IO_CAPACITY_MAX_USUAL;
+    if (options->io_capacity_max < options->io_capacity)
+        options->io_capacity_max = options->io_capacity;
+    if (options->dirty_percent_max == 0)
+        options->dirty_percent_max = DIRTY_PERCENT_MAX_USUAL;
     if (options->old_percent < OLD_PERCENT_MIN || options->old_percent > OLD_PERCENT_MAX)
         return rc_raise(FIRN_E_INVALID, "old_blocks_pct is %u: it must be from %d to %d",
                         options->old_percent, OLD_PERCENT_MIN, OLD_PERCENT_MAX);

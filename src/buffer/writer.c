@@ -16,11 +16,8 @@ enum {
 
 /* ---- Opening ---- */
 
-static firn_rc open_doublewrite(struct buffer_writer *writer)
+static struct doublewrite_options doublewrite_options_of(const struct buffer_options *options)
 {
-    const struct buffer_options *options = &writer->pool->options;
-    if (options->doublewrite == BUFFER_DOUBLEWRITE_OFF)
-        return FIRN_OK;
     struct doublewrite_options doublewrite = {
         .system = options->doublewrite_system,
         .directory = options->doublewrite_directory,
@@ -28,6 +25,15 @@ static firn_rc open_doublewrite(struct buffer_writer *writer)
         .direct = options->doublewrite_direct,
     };
     memcpy(doublewrite.environment, options->environment, sizeof(doublewrite.environment));
+    return doublewrite;
+}
+
+static firn_rc open_doublewrite(struct buffer_writer *writer)
+{
+    const struct buffer_options *options = &writer->pool->options;
+    if (options->doublewrite == BUFFER_DOUBLEWRITE_OFF)
+        return FIRN_OK;
+    struct doublewrite_options doublewrite = doublewrite_options_of(options);
     return doublewrite_open(&doublewrite, &writer->doublewrite);
 }
 
@@ -188,16 +194,19 @@ unsigned writer_write_oldest(struct writer_run *run, uint64_t below_lsn, unsigne
     return found;
 }
 
-void writer_checkpoint(struct writer_run *run, uint64_t gain_bytes)
+bool writer_checkpoint(struct writer_run *run, uint64_t gain_bytes)
 {
     struct buffer_writer *writer = run->writer;
     struct redo *redo = writer->pool->options.redo;
     uint64_t lsn = buffer_clean_lsn(writer->pool);
     if (writer->stopped.rc != FIRN_OK || lsn == UINT64_MAX) /* stopped, or in recovery */
-        return;
+        return false;
     uint64_t last_lsn = redo_checkpoint_lsn(redo);
-    if (lsn > last_lsn && lsn - last_lsn >= gain_bytes)
-        writer_note_error(run, redo_checkpoint(redo, lsn));
+    if (lsn <= last_lsn || lsn - last_lsn < gain_bytes)
+        return false;
+    firn_rc rc = redo_checkpoint(redo, lsn);
+    writer_note_error(run, rc);
+    return rc == FIRN_OK;
 }
 
 /* ---- Flushing ---- */
@@ -212,11 +221,10 @@ firn_rc buffer_flush(struct buffer_pool *pool, uint64_t target_lsn)
         target_lsn = reserved_lsn;
     FIRN_TRY(writer_run_begin(&run, pool->writer, NULL));
     do {
-        writer_make_free(&run, buffer_free_low(pool));
+        cleaner_between(&run);
         if (run.writer->stopped.rc != FIRN_OK)
             break;
         found = writer_write_oldest(&run, target_lsn, BATCH_PAGES_MAX, &written);
-        cleaner_regulate(pool->writer);
         if (found > 0 && written == 0 && !writer_run_pause(&run))
             break;
     } while (found > 0);
@@ -254,9 +262,10 @@ static unsigned write_frames(struct writer_run *run, const struct frame_filter *
         for (; next < end && count < batch_pages_max(pool); next++)
             if (pin_if_wanted(pool, &pool->frames[next], filter, run->number))
                 frames[count++] = &pool->frames[next];
-        if (count > 0)
-            left += count - batch_write(run, frames, count, false);
-        cleaner_regulate(run->writer);
+        unsigned written = count > 0 ? batch_write(run, frames, count, false) : 0;
+        left += written < count ? count - written : 0; /* others may have come along */
+        if (run->writer->stopped.rc == FIRN_OK)
+            cleaner_between(run);
     }
     return left;
 }
@@ -289,13 +298,7 @@ firn_rc buffer_doublewrite_repair(struct buffer_pool *pool, unsigned *repaired)
         *repaired = 0;
         return FIRN_OK;
     }
-    struct doublewrite_options doublewrite = {
-        .system = options->doublewrite_system,
-        .directory = options->doublewrite_directory,
-        .page_size_bytes = options->page_size_bytes,
-        .direct = options->doublewrite_direct,
-    };
-    memcpy(doublewrite.environment, options->environment, sizeof(doublewrite.environment));
+    struct doublewrite_options doublewrite = doublewrite_options_of(options);
     return doublewrite_repair(&doublewrite, &options->files, redo_checkpoint_lsn(options->redo),
                               repaired);
 }

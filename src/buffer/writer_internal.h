@@ -216,8 +216,8 @@ unsigned writer_write_oldest(struct writer_run *run, uint64_t below_lsn, unsigne
 /** Make free frames, writing cold pages if need be. @return free frames */
 uint32_t writer_make_free(struct writer_run *run, uint32_t want_free);
 
-/** Take a checkpoint if it gains at least so many bytes of log. */
-void writer_checkpoint(struct writer_run *run, uint64_t gain_bytes);
+/** Take a checkpoint if it gains at least so many bytes of log. @return whether one was taken */
+bool writer_checkpoint(struct writer_run *run, uint64_t gain_bytes);
 
 /** Close queues kept from run to run. */
 void writer_close_queues(struct io_queue **queues);
@@ -234,13 +234,18 @@ firn_rc cleaner_start(struct buffer_writer *writer);
 /** Stop the thread, if there is one, and free what the cleaner holds. */
 void cleaner_free(struct buffer_writer *writer);
 
-/** Let the log grow as far as the writer can follow; whoever writes batches calls it in between. */
-void cleaner_regulate(struct buffer_writer *writer);
+/** What whoever writes does between two batches: free frames, and for a pool with a thread, whose
+ * work waits meanwhile, checkpoints and how far the log may grow. */
+void cleaner_between(struct writer_run *run);
 
-/** There are free frames: tell those who wait for one. */
+/** A batch of so many pages took so long: what later ones are measured by. */
+void cleaner_measured(struct buffer_writer *writer, unsigned pages, uint64_t took_ns);
+
+/** There are free frames, or there is room in the log: tell those who wait for it. */
 void cleaner_tell(struct buffer_writer *writer);
 
-/** @return how many pages a batch may have now: less than a small pool can spare. */
+/** @return how many pages a batch may have now: fewer than a small pool can spare, and than a slow
+ * device takes long for. */
 unsigned batch_pages_max(const struct buffer_pool *pool);
 
 #endif

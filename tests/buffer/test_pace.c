@@ -132,7 +132,8 @@ static void write_batch(struct plant *plant, unsigned pages)
     pass(plant, took_s, false);
     plant->written += count;
     plant->written_in[(unsigned)plant->now_s] += count;
-    pace_written(&plant->pace, count, (uint64_t)(took_s * (double)NS_PER_S));
+    pace_written(&plant->pace, count);
+    pace_measured(&plant->pace, count, (uint64_t)(took_s * (double)NS_PER_S));
 }
 
 static struct pace_order step(struct plant *plant)
