@@ -171,6 +171,6 @@ check_fails 2 'table has two devices' "two devices for a class" $FIRN kv --devic
 check "nothing was made" test ! -e "$scratch/new.db"
 check_fails 1 'no such directory' "get where nothing is" $FIRN kv "$scratch/new.db" get a
 check_fails 1 'standard output' "a full disk" sh -c "$FIRN kv $small $scratch/modelled scan > /dev/full"
-check "help is there" prints 'load \| get' $FIRN kv --help
+check "help is there" prints 'load\|get' $FIRN kv --help
 
 done_testing
