@@ -135,6 +135,16 @@ static firn_rc accept_device(const struct device_item *item, void *context)
     return FIRN_OK;
 }
 
+firn_rc environment_check_directory(const struct option_words *words)
+{
+    if (words->positional_count == 0)
+        return rc_raise(FIRN_E_INVALID, "which directory?");
+    if (words->positional_count > 1)
+        return rc_raise(FIRN_E_INVALID, "one directory at a time; \"%s\" is a second one",
+                        words->positional[1]);
+    return FIRN_OK;
+}
+
 firn_rc environment_check_devices(const char *text)
 {
     return each_device(text, accept_device, NULL);

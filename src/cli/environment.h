@@ -239,6 +239,9 @@ firn_rc environment_open(const struct environment_options *options,
 /** Flush and close. Everything is given back also on failure. */
 firn_rc environment_close(struct environment *environment);
 
+/** Judge the words of a command that is about one directory. FIRN_E_INVALID */
+firn_rc environment_check_directory(const struct option_words *words);
+
 /** Judge the device list without opening anything. */
 firn_rc environment_check_devices(const char *text);
 

@@ -208,11 +208,7 @@ static int run(const struct stat_options *options, const struct option_words *wo
 
 static firn_rc check_words(const struct stat_options *options, const struct option_words *words)
 {
-    if (words->positional_count == 0)
-        return rc_raise(FIRN_E_INVALID, "which directory?");
-    if (words->positional_count > 1)
-        return rc_raise(FIRN_E_INVALID, "one directory at a time; \"%s\" is a second one",
-                        words->positional[1]);
+    FIRN_TRY(environment_check_directory(words));
     if (options->quick && options_given(&table, words, "threads"))
         return rc_raise(FIRN_E_INVALID, "--threads has no meaning with --quick");
     return environment_check_devices(options->environment.device);

@@ -80,7 +80,7 @@ static void a_view_ends_with_a_change_or_the_pages_going(void **state)
 {
     (void)state;
     if (BUFFER_VIEWS_LATCH)
-        return; /* who looks keeps writers out then */
+        skip(); /* who looks keeps writers out then */
     struct buffer_view view = view_of(5);
     pool_word(world.pool, 5);
     assert_true(buffer_view_valid(world.pool, &view));

@@ -226,6 +226,8 @@ static void a_file_is_open_as_long_as_it_is_read(void **state)
     ASSERT_OK(space_drop(world.set, &world.mtr, id));
     assert_int_equal(pthread_join(reader, NULL), 0);
     inject_set(NULL, NULL);
+#else
+    skip();
 #endif
 }
 
