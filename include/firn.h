@@ -37,7 +37,13 @@ typedef enum firn_rc {
     FIRN_E_BUSY = -10,        /**< Somebody else holds it: a directory in use, a lock. */
     FIRN_E_UNSUPPORTED = -11, /**< The system or the file system cannot do this. */
     FIRN_E_INVALID = -12,     /**< A value, option or file content is out of its range or form. */
-    FIRN_E_STOPPED = -13, /**< The device or environment refuses work after an earlier failure. */
+    FIRN_E_STOPPED = -13,   /**< The device or environment refuses work after an earlier failure. */
+    FIRN_E_DEADLOCK = -14,  /**< Transactions waited for each other; this one was chosen to give up
+                                 and is to be rolled back. */
+    FIRN_E_LOCK_WAIT = -15, /**< The time to wait for a lock is over; the statement has failed. */
+    FIRN_E_CONFLICT = -16,  /**< What was to be changed has been changed since the snapshot was
+                                 taken; roll back and begin again. */
+    FIRN_E_CANCELLED = -17, /**< Another thread has cancelled the call. */
 } firn_rc;
 
 /**

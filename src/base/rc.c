@@ -40,6 +40,14 @@ const char *firn_rc_text(firn_rc rc)
         return "a value is out of its range or form";
     case FIRN_E_STOPPED:
         return "work is refused after an earlier failure";
+    case FIRN_E_DEADLOCK:
+        return "transactions waited for each other";
+    case FIRN_E_LOCK_WAIT:
+        return "the time to wait for a lock is over";
+    case FIRN_E_CONFLICT:
+        return "it has been changed since the snapshot was taken";
+    case FIRN_E_CANCELLED:
+        return "it was cancelled";
     }
     return "unknown result code";
 }
