@@ -103,7 +103,7 @@ static void any_rows_can_be_built(void **state)
     (void)state;
     static const unsigned rows[] = {0, 1, 2, 50, 3000};
     uint64_t seed = test_seed(1);
-    for (unsigned run = 0; run < test_runs(1) * 12; run++) {
+    for (unsigned run = 0, runs = test_runs(12); run < runs; run++) {
         struct trial trial;
         trial_begin(&trial, (uint32_t)PAGE_SIZE_MIN << run % 3 * 2, seed + run);
         draw_rows(&trial, rows[run % ARRAY_COUNT(rows)], run % 2 == 0);
@@ -120,7 +120,7 @@ static void an_abandoned_build_gives_everything_back(void **state)
 {
     (void)state;
     uint64_t seed = test_seed(2);
-    for (unsigned run = 0; run < test_runs(1) * 4; run++) {
+    for (unsigned run = 0, runs = test_runs(4); run < runs; run++) {
         struct trial trial;
         trial_begin(&trial, PAGE_SIZE_MIN, seed + run);
         draw_rows(&trial, 2000, true);

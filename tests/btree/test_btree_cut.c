@@ -164,6 +164,7 @@ static void recover_and_judge(struct trial *trial, bool cuts_recovery)
             break;
         if (!sim_disk_is_cut(world->options.disk))
             ASSERT_OK(rc);
+        test_count(TEST_CUTS, 1);
     }
     if (sim_disk_is_cut(world->options.disk)) { /* at the last moment */
         world_die(world);
@@ -239,6 +240,7 @@ static bool work_until_cut(struct trial *trial, uint64_t steps, enum sim_cut cut
     bool was_cut = sim_disk_is_cut(trial->world.options.disk);
     if (!was_cut)
         ASSERT_OK(rc);
+    test_count(TEST_CUTS, was_cut);
     sim_disk_cut_after(trial->world.options.disk, 0, SIM_CUT_DROP, 0);
     return was_cut;
 }
@@ -249,7 +251,7 @@ static void a_cut_anywhere_keeps_what_was_acknowledged(void **state)
     uint64_t seed = test_seed(1);
     struct trial prepared;
     prepare(&prepared, seed);
-    for (unsigned run = 0; run < 60 * test_runs(1); run++) {
+    for (unsigned run = 0, runs = test_runs(60); run < runs; run++) {
         struct trial trial;
         trial_clone(&trial, &prepared, seed + 1 + run);
         enum sim_cut cut = all_cuts[run % 4];
@@ -275,7 +277,7 @@ static void each_step_of_one_history_can_be_cut(void **state)
     unsigned cuts = 0;
     prepare(&prepared, seed);
     /* By day each fifth step of it, by night all. */
-    uint64_t stride = test_runs(1) > 1 ? 1 : 5;
+    uint64_t stride = test_tries_all() ? 1 : 5;
     for (uint64_t step = 1 + seed % stride; was_cut; step += stride, cuts++) {
         struct trial trial;
         trial_clone(&trial, &prepared, seed);
@@ -283,7 +285,6 @@ static void each_step_of_one_history_can_be_cut(void **state)
         recover_and_judge(&trial, false);
         trial_end(&trial);
     }
-    print_message("# %u cuts\n", cuts);
     assert_true(cuts > 10);
     model_free(&prepared.model);
     free(prepared.value);
@@ -302,7 +303,7 @@ static void a_build_that_is_cut_off_leaves_nothing(void **state)
     world_make(&empty.world, &(struct world_options){.pool_pages = 64});
     ASSERT_OK(buffer_flush(empty.world.base.pool, UINT64_MAX));
     world_die(&empty.world);
-    unsigned stride = test_runs(1) > 1 ? 3 : 29;
+    unsigned stride = test_tries_all() ? 3 : 29;
     for (uint64_t step = 1 + seed % stride; was_cut; step += stride) {
         struct trial trial;
         struct btree_build *build;
@@ -327,6 +328,7 @@ static void a_build_that_is_cut_off_leaves_nothing(void **state)
         if (rc == FIRN_OK)
             rc = redo_flush(world->base.redo, lsn, REDO_FLUSH_SYNC);
         was_cut = sim_disk_is_cut(world->options.disk);
+        test_count(TEST_CUTS, was_cut);
         if (!was_cut)
             ASSERT_OK(rc);
         sim_disk_cut_after(world->options.disk, 0, SIM_CUT_DROP, 0);

@@ -158,7 +158,7 @@ static void each_allocation_may_fail(void **state)
 {
     (void)state;
     uint64_t seed = test_seed(1);
-    for (unsigned run = 0; run < test_runs(1); run++) {
+    for (unsigned run = 0, runs = test_runs(1); run < runs; run++) {
         struct trial trial;
         trial_begin(&trial, 200, 300, seed + run);
         for (unsigned i = 0; i < OPERATIONS; i++) {
@@ -246,7 +246,7 @@ static void each_allocation_of_a_build_may_fail(void **state)
 
 static void fail_requests(uint64_t seed, unsigned target, int error)
 {
-    for (unsigned run = 0; run < test_runs(1); run++) {
+    for (unsigned run = 0, runs = test_runs(1); run < runs; run++) {
         struct trial trial;
         trial_begin(&trial, 60, 3000, seed + run);
         prepare(&trial);

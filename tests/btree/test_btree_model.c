@@ -256,7 +256,7 @@ static void random_operations_give_what_a_sorted_map_gives(void **state)
 {
     (void)state;
     uint64_t seed = test_seed(1);
-    for (unsigned run = 0; run < test_runs(1); run++)
+    for (unsigned run = 0, runs = test_runs(1); run < runs; run++)
         for (unsigned kind = 0; kind < KEYS_KINDS; kind++)
             for (uint32_t size = PAGE_SIZE_MIN; size <= PAGE_SIZE_MAX; size *= 4)
                 run_trial(size, 400, (enum key_kind)kind, seed + run * 100 + kind, 4000);
@@ -266,7 +266,7 @@ static void a_tiny_pool_changes_nothing(void **state)
 {
     (void)state;
     uint64_t seed = test_seed(2);
-    for (unsigned run = 0; run < test_runs(1); run++)
+    for (unsigned run = 0, runs = test_runs(1); run < runs; run++)
         for (unsigned kind = 0; kind < KEYS_KINDS; kind++)
             run_trial(PAGE_SIZE_MIN, 64, (enum key_kind)kind, seed + run * 100 + kind, 4000);
 }

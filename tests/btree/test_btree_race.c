@@ -195,7 +195,7 @@ static void what_changes_in_the_middle_is_noticed(void **state)
         "btree-split-before-latches", "btree-merge-before-latches",
     };
     uint64_t seed = test_seed(1);
-    for (unsigned run = 0; run < test_runs(1); run++)
+    for (unsigned run = 0, runs = test_runs(1); run < runs; run++)
         for (unsigned i = 0; i < ARRAY_COUNT(points); i++) {
             run_at(points[i], 2000, seed + run);
             run_at(points[i], 100, seed + run); /* pages go as well as change */

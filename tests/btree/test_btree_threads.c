@@ -238,7 +238,7 @@ static void each_thread_finds_what_it_left(void **state)
 {
     (void)state;
     uint64_t seed = test_seed(1);
-    for (unsigned run = 0; run < test_runs(1); run++) {
+    for (unsigned run = 0, runs = test_runs(1); run < runs; run++) {
         run_threads(PAGE_SIZE_MIN, 2000, 300, 3000, seed + run);
         run_threads(PAGE_SIZE_DEFAULT, 1000, 1000, 2000, seed + run);
     }
@@ -248,7 +248,7 @@ static void few_keys_make_threads_meet_in_every_leaf(void **state)
 {
     (void)state;
     uint64_t seed = test_seed(2);
-    for (unsigned run = 0; run < test_runs(1); run++)
+    for (unsigned run = 0, runs = test_runs(1); run < runs; run++)
         run_threads(PAGE_SIZE_MIN, 2000, 10, 5000, seed + run);
 }
 
@@ -256,7 +256,7 @@ static void pages_come_and_go_beside_them(void **state)
 {
     (void)state;
     uint64_t seed = test_seed(3);
-    for (unsigned run = 0; run < test_runs(1); run++)
+    for (unsigned run = 0, runs = test_runs(1); run < runs; run++)
         run_threads(PAGE_SIZE_MIN, 160, 400, 2500, seed + run);
 }
 

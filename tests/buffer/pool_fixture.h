@@ -24,16 +24,6 @@ struct pool_files {
     bool (*exists)(uint32_t page_no); /* NULL: all pages do */
 };
 
-/** @return false in release builds, which have no injection points. */
-static inline bool test_has_injection(void)
-{
-#ifdef NDEBUG
-    return false;
-#else
-    return true;
-#endif
-}
-
 static inline uint64_t page_id(uint32_t page_no)
 {
     return page_id_of(POOL_SPACE, page_no);

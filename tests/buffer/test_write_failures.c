@@ -191,6 +191,7 @@ static bool cut_next_batch(const struct sim_disk *made, const struct redo *made_
     sim_disk_cut_after(disk, step, cut, seed);
     buffer_flush(world.pool, UINT64_MAX);
     bool is_cut = sim_disk_is_cut(disk);
+    test_count(TEST_CUTS, is_cut);
     sim_disk_cut(disk, SIM_CUT_KEEP, seed);
     world_close(&world);
     assert_true(world_survives(disk, &redo, world_options()));

@@ -112,7 +112,7 @@ static void test_changes_beside_the_cleaners_thread_are_not_lost(void **state)
 {
     (void)state;
     uint64_t seed = test_seed(1);
-    for (unsigned run = 0; run < test_runs(1); run++)
+    for (unsigned run = 0, runs = test_runs(1); run < runs; run++)
         try_threads(true, seed + run);
 }
 
@@ -120,7 +120,7 @@ static void test_changes_beside_cleaning_in_the_foreground_are_not_lost(void **s
 {
     (void)state;
     uint64_t seed = test_seed(2);
-    for (unsigned run = 0; run < test_runs(1); run++)
+    for (unsigned run = 0, runs = test_runs(1); run < runs; run++)
         try_threads(false, seed + run);
 }
 
@@ -129,7 +129,7 @@ static void test_a_cut_beside_threads_is_survived(void **state)
 {
     (void)state;
     uint64_t seed = test_seed(3);
-    for (unsigned run = 0; run < test_runs(8); run++) {
+    for (unsigned run = 0, runs = test_runs(8); run < runs; run++) {
         struct sim_disk *disk = world_disk();
         struct buffer_options options = world_options();
         struct redo redo;
@@ -150,6 +150,7 @@ static void test_a_cut_beside_threads_is_survived(void **state)
                 rc = world_change(&world, world_random_change(&rng));
         }
         sim_disk_cut(disk, SIM_CUT_TEAR, seed + run);
+        test_count(TEST_CUTS, 1);
         world_close(&world);
         assert_true(world_survives(disk, &redo, world_options()));
         fake_redo_free(&redo);

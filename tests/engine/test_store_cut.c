@@ -47,6 +47,7 @@ static bool cut_creation(uint64_t step, enum sim_cut cut, uint64_t seed)
     firn_rc rc = create_and_put(system, "redo");
     bool was_cut = sim_disk_is_cut(disk);
     assert_true((rc == FIRN_OK) == !was_cut);
+    test_count(TEST_CUTS, was_cut);
     system = power_off_and_on(disk, system, cut, seed + 1);
     /* Half an environment is made anew, a whole one opened; in either case by the same call. */
     ASSERT_OK(create_and_put(system, was_cut && seed % 2 == 0 ? NULL : "redo"));
@@ -60,7 +61,7 @@ static void a_creation_cut_anywhere_can_be_begun_again(void **state)
     (void)state;
     struct rng rng;
     rng_init(&rng, test_seed(1));
-    for (unsigned run = 0; run < test_runs(1); run++) {
+    for (unsigned run = 0, runs = test_runs(1); run < runs; run++) {
         uint64_t step = 1;
         while (cut_creation(step, all_cuts[rng_below(&rng, 4)], rng_next(&rng)))
             step++;
@@ -89,6 +90,7 @@ static struct io_system *cut_recovery(struct sim_disk *disk, struct io_system *s
         sim_disk_cut_after(disk, 1 + rng_below(rng, 40), cut, rng_next(rng));
         if (store_open(&options, &store, NULL) == FIRN_OK)
             store_abandon(store);
+        test_count(TEST_CUTS, 1);
         system = power_off_and_on(disk, system, cut, rng_next(rng));
     }
     return system;
@@ -106,6 +108,7 @@ static bool cut_scenario(const struct scenario *scenario, const struct sim_disk 
     firn_rc rc = scenario->act(&options);
     bool was_cut = sim_disk_is_cut(disk);
     assert_true(rc == FIRN_OK || was_cut);
+    test_count(TEST_CUTS, was_cut);
     system = power_off_and_on(disk, system, cut, rng_next(rng));
     system = cut_recovery(disk, system, rng);
     options = small_options(system);
@@ -132,7 +135,7 @@ static void run_scenario(const struct scenario *scenario)
         scenario->prepare(store);
     store_abandon(store);
     io_system_close(system);
-    for (unsigned run = 0; run < test_runs(1); run++) {
+    for (unsigned run = 0, runs = test_runs(1); run < runs; run++) {
         uint64_t step = 1;
         while (cut_scenario(scenario, start, step, &rng))
             step++;

@@ -38,6 +38,16 @@ static inline void check_ok(firn_rc rc, const char *file, int line)
         assert_non_null(strstr(firn_error_text(), text));                                          \
     } while (0)
 
+/** @return false in release builds, which have no injection points. */
+static inline bool test_has_injection(void)
+{
+#ifdef NDEBUG
+    return false;
+#else
+    return true;
+#endif
+}
+
 /** Make an empty directory; in a failed test it stays, to be looked at. */
 static inline const char *scratch_make(void)
 {

@@ -27,7 +27,7 @@ static void readers_survive_any_bytes(void **state)
     rng_init(&rng, test_seed(1));
     for (uint32_t size = PAGE_SIZE_MIN; size <= PAGE_SIZE_MAX; size *= 2) {
         uint8_t *page = page_alloc(size);
-        for (unsigned run = 0; run < test_runs(60); run++) {
+        for (unsigned run = 0, runs = test_runs(60); run < runs; run++) {
             /* All random, or sound with a random beginning, where the header and slots are. */
             exercise_make(page, size, run % 2);
             size_t begin = run % 3 == 0 ? 0 : PAGE_HEADER_BYTES;
@@ -46,7 +46,7 @@ static void a_header_of_extremes_is_survived(void **state)
     struct rng rng;
     rng_init(&rng, test_seed(2));
     uint8_t *page = page_alloc(PAGE_SIZE_MIN);
-    for (unsigned run = 0; run < test_runs(3000); run++) {
+    for (unsigned run = 0, runs = test_runs(3000); run < runs; run++) {
         static const uint16_t extremes[] = {0, 1, 2, 0x7fff, 0x8000, 0xffff, 4096, 4095, 509, 504};
         exercise_make(page, PAGE_SIZE_MIN, run % 2);
         for (unsigned i = 0; i < 3; i++)
@@ -209,7 +209,7 @@ static void a_record_is_repeated_or_refused_untouched(void **state)
     unsigned repeated[CHANGE_PAGE_LAST] = {0};
     uint8_t *page = page_alloc(PAGE_SIZE_MIN);
     uint8_t *before = page_alloc(PAGE_SIZE_MIN);
-    for (unsigned run = 0; run < test_runs(60000); run++) {
+    for (unsigned run = 0, runs = test_runs(60000); run < runs; run++) {
         uint8_t payload[64] = {0};
         enum change_op op = (enum change_op)rng_below(&rng, CHANGE_PAGE_LAST);
         size_t size = random_payload(&rng, op, payload);

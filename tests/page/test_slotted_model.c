@@ -328,7 +328,7 @@ static void play(uint32_t size, uint16_t level, enum key_kind kind, uint64_t see
 static void play_all(uint16_t level)
 {
     uint64_t seed = test_seed(20);
-    for (unsigned run = 0; run < test_runs(1); run++)
+    for (unsigned run = 0, runs = test_runs(1); run < runs; run++)
         for (uint32_t size = PAGE_SIZE_MIN; size <= PAGE_SIZE_MAX; size *= 2)
             for (enum key_kind kind = 0; kind < KEY_KINDS; kind++)
                 play(size, level, kind, seed + 1000 * run + size + kind);

@@ -40,6 +40,7 @@ static bool live_through(struct world *world, uint64_t first_cut, enum sim_cut c
         bool is_cut = sim_disk_is_cut(world->disk);
         if ((rc == FIRN_OK) == is_cut)
             return WORLD_WRONG(world, "a life ended with %d: %s", rc, firn_error_text());
+        test_count(TEST_CUTS, is_cut);
         if (life == 0)
             *was_cut = is_cut;
         sim_disk_cut_after(world->disk, 0, cut, 0);
@@ -90,7 +91,7 @@ static void test_random_cuts(void **state)
     struct rng rng;
     rng_init(&rng, seed);
     struct world *start = make_start(0, seed);
-    for (unsigned run = 0; run < test_runs(60); run++) {
+    for (unsigned run = 0, runs = test_runs(60); run < runs; run++) {
         uint64_t run_seed = rng_next(&rng);
         struct world *world = world_clone(start, run_seed);
         bool was_cut;

@@ -271,6 +271,7 @@ static void test_making_a_log_cut_off_leaves_all_or_nothing(void **state)
         sim_disk_cut_after(log.disk, step, all_cuts[step % 4], seed + step);
         firn_rc rc = redo_create(&log.options, REDO_FIRST_LSN);
         was_cut = sim_disk_is_cut(log.disk);
+        test_count(TEST_CUTS, was_cut);
         assert_int_equal(rc == FIRN_OK, !was_cut);
         restart(&log);
         rc = redo_open(&log.options, &log.redo);
@@ -301,6 +302,7 @@ static void test_removing_a_log_cut_off_can_be_done_again(void **state)
         sim_disk_cut_after(log.disk, step, all_cuts[step % 4], seed + step);
         (void)redo_remove(&log.options);
         was_cut = sim_disk_is_cut(log.disk);
+        test_count(TEST_CUTS, was_cut);
         restart(&log);
         struct log_content content;
         firn_rc rc = redo_open(&log.options, &log.redo);
@@ -359,6 +361,7 @@ static void cut_off_resizing(struct log *start, uint32_t file_count, uint64_t se
         sim_disk_cut_after(log.disk, step, all_cuts[step % 4], seed + step);
         firn_rc rc = redo_resize(&log.options);
         was_cut = sim_disk_is_cut(log.disk);
+        test_count(TEST_CUTS, was_cut);
         assert_int_equal(rc == FIRN_OK, !was_cut);
         restart(&log);
         ASSERT_OK(redo_open(&log.options, &log.redo));

@@ -105,7 +105,7 @@ static void run_rounds(uint32_t page_size)
     ASSERT_OK(space_create(world.set, &world.mtr, IO_CLASS_TABLE, "t", &table));
     assert_int_equal(table, 1);
     static const unsigned growth[] = {14, 8, 2, 12, 1, 0};
-    for (unsigned round = 0; round < test_runs(6); round++) {
+    for (unsigned round = 0, runs = test_runs(6); round < runs; round++) {
         for (unsigned i = 0; i < 400; i++)
             step(growth[round % 6]);
         model_compare(&world, table, model);

@@ -45,6 +45,7 @@ static void recover(struct sim_disk *disk, enum sim_cut cut)
             ASSERT_OK(rc);
             return;
         }
+        test_count(TEST_CUTS, 1);
         world_abandon(&world);
     }
 }
@@ -55,6 +56,7 @@ static bool cut_at(uint64_t step, enum sim_cut cut)
     struct sim_disk *disk = sim_disk_clone(made);
     bool is_cut = live_until(disk, step, cut);
     if (is_cut) {
+        test_count(TEST_CUTS, 1);
         recover(disk, cut);
         check_world();
         if (step % 8 == 0)
@@ -69,7 +71,7 @@ static bool cut_at(uint64_t step, enum sim_cut cut)
 static void every_step_can_be_the_last(void **state)
 {
     (void)state;
-    for (unsigned round = 0; round < test_runs(2); round++, seed += 1000) {
+    for (unsigned round = 0, runs = test_runs(2); round < runs; round++, seed += 1000) {
         uint64_t step = 1;
         while (cut_at(step, all_cuts[(step + round) % ARRAY_COUNT(all_cuts)]))
             step++;

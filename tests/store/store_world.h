@@ -25,6 +25,7 @@
 #include "base/rng.h"
 #include "engine/store.h"
 #include "io/sim_support.h"
+#include "repeat.h"
 
 enum {
     LANE_KEYS = 160,
@@ -279,6 +280,15 @@ static inline void world_restore(struct world *world, uint64_t seed)
     world_power_on(world, seed);
 }
 
+/** Count a cut that a store must survive; canaries need not. */
+static inline void world_count_cut(const struct world *world)
+{
+    const struct store_options *options = &world->options;
+    bool is_canary = options->canary_skip_log_sync || options->canary_skip_data_sync ||
+                     options->doublewrite == BUFFER_DOUBLEWRITE_OFF;
+    test_count(TEST_CUTS, !is_canary);
+}
+
 /**
  * Open after a crash, cutting the power again in some recoveries.
  *
@@ -297,6 +307,7 @@ static inline firn_rc world_recover(struct world *world, struct rng *rng, unsign
         sim_disk_cut_after(world->disk, 0, SIM_CUT_KEEP, 0);
         if (!sim_disk_is_cut(world->disk))
             return rc;
+        world_count_cut(world);
         cuts--;
     }
 }

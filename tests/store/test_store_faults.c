@@ -5,8 +5,6 @@
  */
 #include "store/store_world.h"
 
-#include "../repeat.h"
-
 enum { LOAD_OPS = 120 };
 
 /** Open, operate, close; the lane notes what was acknowledged. @return the first failure */
@@ -106,7 +104,7 @@ static void fail_every(struct fault_plan plan, const char *what, unsigned stride
     struct lane *lane = lane_make(0, seed);
     struct sim_disk *base = disk_with_store(lane, seed);
     unsigned count = 0;
-    if (test_runs(1) > 1)
+    if (test_tries_all())
         stride = 1;
     for (plan.first = 1; fail_request(base, lane, plan, what); plan.first += stride)
         count++;
@@ -157,7 +155,7 @@ static void every_other_request_may_fail(void **state)
 static void every_request_of_making_a_store_may_fail(void **state)
 {
     (void)state;
-    unsigned stride = test_runs(1) > 1 ? 1 : 2;
+    unsigned stride = test_tries_all() ? 1 : 2;
     struct lane *lane = lane_make(0, test_seed(22));
     struct fault_plan plan = {.kind = FAULT_ERROR, .targets = FAULT_ALL};
     unsigned count = 0;

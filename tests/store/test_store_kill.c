@@ -13,8 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../repeat.h"
-
 enum { THREADS = 3 };
 
 /** What a round's child and its parent both see. */
@@ -98,6 +96,7 @@ static void kill_one(struct shared *shared, struct rng *rng)
         kill(child, SIGKILL);
         waitpid(child, &status, 0);
     }
+    test_count(TEST_KILLS, 1);
     if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
         fail_msg("the child ended by itself, with status %d", status);
 }

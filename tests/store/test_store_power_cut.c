@@ -6,8 +6,6 @@
  */
 #include "store/store_world.h"
 
-#include "../repeat.h"
-
 enum { LOAD_OPS = 260 };
 
 /** A disk with a store that was used a little and closed. */
@@ -84,6 +82,7 @@ static const char *cut_once(const struct sim_disk *base, const struct lane *befo
     if (rc == FIRN_OK)
         sim_disk_cut(world.disk, plan->cut, rng_next(&rng));
     assert_true(sim_disk_is_cut(world.disk));
+    world_count_cut(&world);
     const char *wrong = NULL;
     if (world_recover(&world, &rng, 2) != FIRN_OK)
         wrong = firn_error_text();
@@ -124,11 +123,10 @@ static void no_cut_at_any_step_loses_or_invents(void **state)
 {
     (void)state;
     uint64_t seed = test_seed(3);
-    bool all = test_runs(1) > 1;
+    bool all = test_tries_all();
     struct lane *lane = lane_make(0, seed);
     struct sim_disk *base = disk_with_store(lane, seed);
     uint64_t steps = count_steps(base, lane, LOAD_OPS, seed);
-    unsigned cuts = 0;
     uint64_t stride = all || steps < 200 ? 1 : steps / 200;
     for (uint64_t step = 1 + (all ? 0 : seed % stride); step <= steps + 1; step += stride) {
         for (unsigned mode = 0; mode < ARRAY_COUNT(all_cuts); mode++) {
@@ -140,10 +138,8 @@ static void no_cut_at_any_step_loses_or_invents(void **state)
             if (wrong != NULL)
                 fail_msg("cut %s at step %llu of %llu: %s", cut_name(plan.cut),
                          (unsigned long long)step, (unsigned long long)steps, wrong);
-            cuts++;
         }
     }
-    print_message("# %u cuts in a load of %llu steps\n", cuts, (unsigned long long)steps);
     sim_disk_destroy(base);
     free(lane);
 }
@@ -180,7 +176,7 @@ static void a_cut_while_a_store_is_made_leaves_it_makeable(void **state)
 {
     (void)state;
     uint64_t seed = test_seed(7);
-    unsigned stride = test_runs(1) > 1 ? 1 : 3;
+    unsigned stride = test_tries_all() ? 1 : 3;
     for (uint64_t step = 1;; step += stride) {
         struct lane *lane = lane_make(0, seed);
         struct rng rng;
@@ -193,6 +189,7 @@ static void a_cut_while_a_store_is_made_leaves_it_makeable(void **state)
         if (!cut)
             ASSERT_OK(rc);
         if (cut) {
+            world_count_cut(&world);
             rc = world_recover(&world, &rng, 2);
             const char *wrong = rc != FIRN_OK ? firn_error_text() : world_wrong(&world, &lane, 1);
             if (wrong != NULL)

@@ -4,8 +4,6 @@
  */
 #include "store/store_world.h"
 
-#include "../repeat.h"
-
 enum { PAGE_BYTES = 4096 };
 
 struct rot_files {
@@ -128,7 +126,7 @@ static void no_flipped_byte_gives_wrong_rows(void **state)
 {
     (void)state;
     uint64_t seed = test_seed(31);
-    bool all = test_runs(1) > 1;
+    bool all = test_tries_all();
     struct rng rng;
     rng_init(&rng, seed);
     struct lane *lane = lane_make(0, 4);

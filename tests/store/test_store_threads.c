@@ -7,8 +7,6 @@
 
 #include <pthread.h>
 
-#include "../repeat.h"
-
 enum { THREADS = 4 };
 
 struct worker {
@@ -140,6 +138,7 @@ static void a_cut_beside_many_threads_keeps_what_each_was_told(void **state)
         run_threads(&world, lanes, 200, workers);
         if (!sim_disk_is_cut(world.disk))
             sim_disk_cut(world.disk, SIM_CUT_TEAR, seed);
+        world_count_cut(&world);
         firn_rc rc = world_recover(&world, &rng, 2);
         const char *wrong = rc != FIRN_OK ? firn_error_text() : world_wrong(&world, lanes, THREADS);
         if (wrong != NULL)
