@@ -200,8 +200,10 @@ static bool somebody_writes(struct redo *redo)
 static void group_wait(struct redo *redo, struct redo_group *group, uint32_t seen)
 {
     atomic_fetch_add_explicit(&group->waiters, 1, memory_order_seq_cst);
-    if (somebody_writes(redo))
+    if (somebody_writes(redo)) {
+        INJECT("redo-group-sleeps");
         futex_wait(&group->word, seen);
+    }
     atomic_fetch_sub_explicit(&group->waiters, 1, memory_order_relaxed);
 }
 
@@ -275,6 +277,7 @@ firn_rc redo_await(struct redo *redo, enum redo_goal goal, uint64_t lsn)
     for (;;) {
         uint32_t number = atomic_load_explicit(&redo->gathering, memory_order_seq_cst);
         struct redo_group *group = group_of(redo, number);
+        INJECT("redo-group-chosen");
         uint32_t seen = atomic_load_explicit(&group->word, memory_order_seq_cst);
         if (is_reached(redo, goal, lsn) || redo_has_failed(redo))
             break;
