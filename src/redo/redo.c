@@ -256,8 +256,9 @@ uint64_t redo_durable_lsn(const struct redo *redo)
 
 uint64_t redo_age_bytes(const struct redo *redo)
 {
+    uint64_t checkpoint = redo_checkpoint_lsn(redo); /* first: it is not beyond what is read next */
     uint64_t reserved = redo_reserved_lsn(redo);
-    return reserved == UINT64_MAX ? 0 : reserved - redo_checkpoint_lsn(redo);
+    return reserved == UINT64_MAX ? 0 : reserved - checkpoint;
 }
 
 uint64_t redo_file_size_bytes(const struct redo *redo)

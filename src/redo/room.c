@@ -11,6 +11,7 @@
 #include "redo/redo_internal.h"
 
 #include "base/check.h"
+#include "base/inject.h"
 
 #include <time.h>
 
@@ -32,6 +33,14 @@ static uint64_t share_bytes(const struct redo *redo)
     return redo_ring_bytes(&redo->layout) / (8 * REDO_COUNTERS);
 }
 
+/* Bytes of the stream from a position that moves on, too. The end is read second: it is then never
+   found behind the other, however long the thread was kept from going on in between. */
+static uint64_t bytes_from(struct redo *redo, uint64_t lsn)
+{
+    INJECT("redo-bytes-from");
+    return load(&redo->reserved_lsn) - lsn;
+}
+
 /* Bytes that the ring holds, and that large requests may add. The large ones are read before and
    behind the rest: what moves from promised to reserved meanwhile is counted twice rather than
    never, and a promise that is not seen was made by somebody who sees the same end or a later one.
@@ -39,7 +48,7 @@ static uint64_t share_bytes(const struct redo *redo)
 static uint64_t used_bytes(struct redo *redo)
 {
     uint64_t before = load(&redo->large_promised_bytes);
-    uint64_t held = load(&redo->reserved_lsn) - load(&redo->free_lsn);
+    uint64_t held = bytes_from(redo, load(&redo->free_lsn));
     uint64_t behind = load(&redo->large_promised_bytes);
     return held + (before > behind ? before : behind);
 }
@@ -191,12 +200,12 @@ void redo_set_at_limit(struct redo *redo, redo_at_limit *at_limit, void *context
 /* With half of the log buffer full, write it out now rather than in an append, behind latches. */
 static firn_rc drain_buffer(struct redo *redo)
 {
-    uint64_t held = load(&redo->reserved_lsn) - load(&redo->written_lsn);
+    uint64_t written = load(&redo->written_lsn);
+    uint64_t held = bytes_from(redo, written);
     if (held < redo->buffer_size_bytes / 2)
         return FIRN_OK;
     if (held > redo->buffer_size_bytes / 4 * 3)
-        return redo_await(redo, REDO_GOAL_WRITTEN,
-                          load(&redo->written_lsn) + redo->buffer_size_bytes / 2);
+        return redo_await(redo, REDO_GOAL_WRITTEN, written + redo->buffer_size_bytes / 2);
     if (!redo_writer_try_enter(redo))
         return FIRN_OK;
     if (!redo_has_failed(redo) && redo_carry_out(redo, false) != FIRN_OK)

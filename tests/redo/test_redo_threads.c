@@ -1,6 +1,7 @@
 /* Many threads append and wait for durability at once: nobody is told what is not so, nobody waits
    for ever, and each thread's frames are in the log in its order. */
 #include "base/check.h"
+#include "base/inject.h"
 #include "redo/redo_support.h"
 
 #include <pthread.h>
@@ -175,6 +176,42 @@ static void test_a_small_ring_serves_many_large_frames(void **state)
     log_destroy(&log);
 }
 
+/* ---- A thread that is kept from going on ---- */
+
+/* What others do while a thread looks how much of the log is in use. */
+static void others_go_on(const char *point, void *context)
+{
+    static const uint8_t body[64];
+    struct redo *redo = context;
+    if (strcmp(point, "redo-bytes-from") != 0)
+        return;
+    inject_set(NULL, NULL);
+    uint64_t end_lsn;
+    ENSURE(redo_append(redo, span_of(body, sizeof(body)), &end_lsn) == FIRN_OK);
+    ENSURE(redo_checkpoint(redo, end_lsn) == FIRN_OK);
+}
+
+static void test_who_is_overtaken_while_it_looks_waits_for_nobody(void **state)
+{
+    (void)state;
+#ifdef NDEBUG
+    skip(); /* there are no injection points */
+#endif
+    struct log log;
+    struct log_content content;
+    struct redo_room room = {0};
+    struct redo_counters counters;
+    log_make(&log);
+    log_start(&log, &content);
+    inject_set(others_go_on, log.redo);
+    ASSERT_OK(redo_reserve(log.redo, 100, &room)); /* for ever, if the log seems to be full */
+    inject_set(NULL, NULL);
+    redo_unreserve(log.redo, &room);
+    redo_counters(log.redo, &counters);
+    assert_int_equal(counters.space_waits, 0);
+    log_destroy(&log);
+}
+
 /* ---- Failure ---- */
 
 static void *append_until_stopped(void *context)
@@ -227,6 +264,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_was_acknowledged_is_there),
         cmocka_unit_test(test_a_small_ring_serves_many_large_frames),
+        cmocka_unit_test(test_who_is_overtaken_while_it_looks_waits_for_nobody),
         cmocka_unit_test(test_a_failed_sync_stops_everybody),
     };
     return cmocka_run_group_tests_name("redo_threads", tests, NULL, NULL);
