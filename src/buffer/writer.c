@@ -249,7 +249,7 @@ static bool pin_if_wanted(struct buffer_pool *pool, struct buffer_frame *frame,
     return false;
 }
 
-/* Go over the frames once. @return how many dirty ones were left: latched by somebody */
+/* Go over the frames once. @return 0 if no dirty one was left: latched by somebody, as a rule */
 static unsigned write_frames(struct writer_run *run, const struct frame_filter *filter)
 {
     struct buffer_pool *pool = run->writer->pool;
@@ -262,8 +262,10 @@ static unsigned write_frames(struct writer_run *run, const struct frame_filter *
         for (; next < end && count < batch_pages_max(pool); next++)
             if (pin_if_wanted(pool, &pool->frames[next], filter, run->number))
                 frames[count++] = &pool->frames[next];
-        unsigned written = count > 0 ? batch_write(run, frames, count, false) : 0;
-        left += written < count ? count - written : 0; /* others may have come along */
+        /* Pages that must come along count as if they had been asked for: at worst they are, once
+           more. */
+        unsigned asked = count > 0 ? count + run->writer->batch.held : 0;
+        left += count > 0 ? asked - batch_write(run, frames, count, false) : 0;
         if (run->writer->stopped.rc == FIRN_OK)
             cleaner_between(run);
     }

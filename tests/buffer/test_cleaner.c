@@ -9,10 +9,8 @@ static struct redo redo;
 static struct world world;
 
 /* A pool whose cleaner lives in virtual time, with all pages made. */
-static int setup(void **state)
+static void open_pool(struct buffer_options options)
 {
-    (void)state;
-    struct buffer_options options = world_options();
     ASSERT_OK(clock_open_virtual(&world_clock));
     clock_join(world_clock);
     disk = world_disk();
@@ -20,6 +18,24 @@ static int setup(void **state)
     fake_redo_init(&redo);
     ASSERT_OK(world_open(&world, disk, &redo, options));
     ASSERT_OK(world_make_pages(&world));
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    open_pool(world_options());
+    return 0;
+}
+
+/* Who sets no capacity gets the usual one. */
+static int setup_without_capacities(void **state)
+{
+    (void)state;
+    struct buffer_options options = world_options();
+    options.io_capacity = 0;
+    options.io_capacity_max = 0;
+    options.dirty_percent_max = 0;
+    open_pool(options);
     return 0;
 }
 
@@ -60,6 +76,21 @@ static void test_an_idle_pool_becomes_clean_and_the_log_free(void **state)
     pass(60); /* and then it does nothing */
     assert_int_equal(counters_now().flush_batches, batches);
     assert_int_equal(sim_disk_steps(disk), steps);
+}
+
+/* Half the ring is full, so that pages are written for the log, as many as io_capacity_max allows.
+ */
+static void test_the_log_has_pages_written_where_no_capacity_is_set(void **state)
+{
+    (void)state;
+    const uint64_t page_id = page_id_of(0, 1);
+    world_change_one(&world, page_id); /* it is in the pool, so that no frame needs to be freed */
+    pass(5);
+    uint64_t written = counters_now().pages_written;
+    while (redo_age_bytes(&redo) < redo_capacity_bytes(&redo) / 2)
+        world_change_one(&world, page_id);
+    pass(0.5); /* less than makes the log idle */
+    assert_true(counters_now().pages_written > written);
 }
 
 static void test_frames_are_freed_ahead_of_demand(void **state)
@@ -128,6 +159,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_an_idle_pool_becomes_clean_and_the_log_free),
+        cmocka_unit_test_setup_teardown(test_an_idle_pool_becomes_clean_and_the_log_free,
+                                        setup_without_capacities, teardown),
+        cmocka_unit_test_setup_teardown(test_the_log_has_pages_written_where_no_capacity_is_set,
+                                        setup_without_capacities, teardown),
         TEST(test_frames_are_freed_ahead_of_demand),
         TEST(test_a_page_that_is_latched_becomes_clean_when_it_is_let_go),
         TEST(test_who_asks_for_a_round_is_told_how_it_ended),

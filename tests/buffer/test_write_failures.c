@@ -131,28 +131,6 @@ static void test_each_write_may_fail_halfway(void **state)
 
 /* ---- A page that a failed write has torn in its place ---- */
 
-static const uint64_t torn_page = 3; /* of tablespace 0 */
-
-static void change_one(struct world *world, uint64_t page_id)
-{
-    struct fake_frame change = {.count = 1, .page_ids = {page_id}};
-    ASSERT_OK(world_change(world, change));
-}
-
-/* The write behind the doublewrite file's stops in the middle of the page. */
-static void tear_page(struct world *world)
-{
-    struct fault_plan plans[] = {
-        {.kind = FAULT_SHORT, .targets = FAULT_WRITES, .first = 2},
-        {.kind = FAULT_ERROR, .targets = FAULT_WRITES, .first = 3},
-    };
-    change_one(world, torn_page);
-    fault_set_plans(world->faults, plans, ARRAY_COUNT(plans));
-    assert_int_equal(buffer_flush_space(world->pool, 0), FIRN_E_IO);
-    assert_int_equal(fault_hits(world->faults), 2);
-    fault_set_plans(world->faults, NULL, 0);
-}
-
 /* Batches of other pages come, enough to overwrite every area: they must take the torn page along,
    for its image is nowhere else. */
 static void test_a_torn_page_goes_along_with_every_batch_until_it_is_whole(void **state)
@@ -163,9 +141,9 @@ static void test_a_torn_page_goes_along_with_every_batch_until_it_is_whole(void 
         struct sim_disk *disk = made_disk(&redo);
         struct world world;
         ASSERT_OK(world_open(&world, disk, &redo, world_options()));
-        tear_page(&world);
+        world_tear_page(&world);
         for (unsigned i = 0; i < batches; i++) {
-            change_one(&world, page_id_of(1, i));
+            world_change_one(&world, page_id_of(1, i));
             ASSERT_OK(buffer_flush_space(world.pool, 1));
         }
         sim_disk_cut(disk, SIM_CUT_KEEP, 1);
@@ -185,9 +163,9 @@ static bool cut_next_batch(const struct sim_disk *made, const struct redo *made_
     struct world world;
     fake_redo_copy(&redo, made_redo);
     ASSERT_OK(world_open(&world, disk, &redo, world_options()));
-    tear_page(&world);
-    change_one(&world, torn_page); /* so that its next image is another one */
-    change_one(&world, page_id_of(1, 1));
+    world_tear_page(&world);
+    world_change_one(&world, world_torn_page); /* so that its next image is another one */
+    world_change_one(&world, page_id_of(1, 1));
     sim_disk_cut_after(disk, step, cut, seed);
     buffer_flush(world.pool, UINT64_MAX);
     bool is_cut = sim_disk_is_cut(disk);
@@ -225,9 +203,10 @@ static void test_a_torn_page_that_is_latched_is_waited_for(void **state)
     struct world world;
     struct buffer_frame *frame;
     ASSERT_OK(world_open(&world, disk, &redo, world_options()));
-    tear_page(&world);
-    change_one(&world, page_id_of(1, 1));
-    ASSERT_OK(buffer_fix(world.pool, torn_page, BUFFER_EXCLUSIVE, BUFFER_HINT_NORMAL, &frame));
+    world_tear_page(&world);
+    world_change_one(&world, page_id_of(1, 1));
+    ASSERT_OK(
+        buffer_fix(world.pool, world_torn_page, BUFFER_EXCLUSIVE, BUFFER_HINT_NORMAL, &frame));
     uint64_t steps = sim_disk_steps(disk);
     ASSERT_OK(buffer_clean(world.pool));
     assert_int_equal(sim_disk_steps(disk), steps);
@@ -247,9 +226,9 @@ static void test_a_torn_page_that_is_discarded_is_forgotten(void **state)
     struct sim_disk *disk = made_disk(&redo);
     struct world world;
     ASSERT_OK(world_open(&world, disk, &redo, world_options()));
-    tear_page(&world);
+    world_tear_page(&world);
     buffer_discard(world.pool, 0, 0);
-    change_one(&world, page_id_of(1, 1));
+    world_change_one(&world, page_id_of(1, 1));
     ASSERT_OK(buffer_flush(world.pool, UINT64_MAX));
     assert_true(buffer_clean_lsn(world.pool) == redo_reserved_lsn(&redo));
     world_close(&world);

@@ -177,6 +177,29 @@ static inline struct fake_frame world_random_change(struct rng *rng)
     return change;
 }
 
+static inline void world_change_one(struct world *world, uint64_t page_id)
+{
+    ASSERT_OK(world_change(world, (struct fake_frame){.count = 1, .page_ids = {page_id}}));
+}
+
+/* ---- A page that a failed write has torn in its place ---- */
+
+static const uint64_t world_torn_page = 3; /* of tablespace 0 */
+
+/** Change it; the write behind the doublewrite file's stops in the middle of it. */
+static inline void world_tear_page(struct world *world)
+{
+    struct fault_plan plans[] = {
+        {.kind = FAULT_SHORT, .targets = FAULT_WRITES, .first = 2},
+        {.kind = FAULT_ERROR, .targets = FAULT_WRITES, .first = 3},
+    };
+    world_change_one(world, world_torn_page);
+    fault_set_plans(world->faults, plans, ARRAY_COUNT(plans));
+    assert_int_equal(buffer_flush_space(world->pool, 0), FIRN_E_IO);
+    assert_int_equal(fault_hits(world->faults), 2);
+    fault_set_plans(world->faults, NULL, 0);
+}
+
 /* ---- Recovery and its judge ---- */
 
 static inline firn_rc world_redo_page(struct world *world, const struct fake_frame *frame,
