@@ -15,8 +15,9 @@
 static const char file_name[] = "firn_doublewrite";
 
 struct doublewrite {
-    struct io_file *file;
-    uint32_t page_size_bytes;
+    struct io_file *file; /* NULL: there is none yet, the first batch makes it */
+    struct doublewrite_options options;
+    char *directory; /* options.directory */
 };
 
 _Static_assert(DOUBLEWRITE_AT_ENTRIES + DOUBLEWRITE_PAGES_MAX * DOUBLEWRITE_ENTRY_BYTES <=
@@ -198,17 +199,17 @@ firn_rc doublewrite_open(const struct doublewrite_options *options,
                          struct doublewrite **doublewrite)
 {
     struct doublewrite *made = memory_zalloc(1, sizeof(*made));
-    if (made == NULL)
-        return raise_no_memory(options->directory);
-    made->page_size_bytes = options->page_size_bytes;
-    firn_rc rc = doublewrite_open_existing(options, 0, &made->file);
-    if (rc == FIRN_E_NOT_FOUND) {
-        rc = create(options);
-        if (rc == FIRN_OK)
-            rc = doublewrite_open_existing(options, 0, &made->file);
-    }
-    if (rc != FIRN_OK) {
+    char *directory = memory_copy_text(options->directory);
+    if (made == NULL || directory == NULL) {
+        memory_free(directory);
         memory_free(made);
+        return raise_no_memory(options->directory);
+    }
+    made->options = *options;
+    made->options.directory = made->directory = directory;
+    firn_rc rc = doublewrite_open_existing(options, 0, &made->file);
+    if (rc != FIRN_OK && rc != FIRN_E_NOT_FOUND) {
+        doublewrite_close(made);
         return rc;
     }
     *doublewrite = made;
@@ -219,7 +220,9 @@ void doublewrite_close(struct doublewrite *doublewrite)
 {
     if (doublewrite == NULL)
         return;
-    io_file_close(doublewrite->file); /* nothing in it is needed any more */
+    if (doublewrite->file != NULL)
+        io_file_close(doublewrite->file); /* nothing in it is needed any more */
+    memory_free(doublewrite->directory);
     memory_free(doublewrite);
 }
 
@@ -229,18 +232,23 @@ firn_rc doublewrite_write(struct doublewrite *doublewrite, unsigned area, uint8_
                           unsigned count)
 {
     ENSURE(area < DOUBLEWRITE_AREAS);
-    ENSURE(count >= 1 && count <= doublewrite_pages_max(doublewrite->page_size_bytes));
+    ENSURE(count >= 1 && count <= doublewrite_pages_max(doublewrite->options.page_size_bytes));
+    if (doublewrite->file == NULL) {
+        FIRN_TRY(create(&doublewrite->options));
+        FIRN_TRY(doublewrite_open_existing(&doublewrite->options, 0, &doublewrite->file));
+    }
     memset(batch, 0, DOUBLEWRITE_BLOCK_BYTES);
     put_u32(batch + DOUBLEWRITE_AT_COUNT, count);
     for (unsigned i = 0; i < count; i++) {
         const uint8_t *image =
-            batch + DOUBLEWRITE_BLOCK_BYTES + (size_t)i * doublewrite->page_size_bytes;
+            batch + DOUBLEWRITE_BLOCK_BYTES + (size_t)i * doublewrite->options.page_size_bytes;
         uint8_t *entry = batch + DOUBLEWRITE_AT_ENTRIES + (size_t)i * DOUBLEWRITE_ENTRY_BYTES;
         put_u64(entry, page_id_of(page_space(image), page_number(image)));
         put_u32(entry + 8, page_checksum(image));
     }
     block_seal(batch, DOUBLEWRITE_MAGIC_BATCH);
-    size_t size_bytes = DOUBLEWRITE_BLOCK_BYTES + (size_t)count * doublewrite->page_size_bytes;
+    size_t size_bytes =
+        DOUBLEWRITE_BLOCK_BYTES + (size_t)count * doublewrite->options.page_size_bytes;
     return io_write(doublewrite->file, batch, size_bytes, doublewrite_area_offset(area));
 }
 

@@ -56,8 +56,9 @@ static inline unsigned doublewrite_pages_max(uint32_t page_size_bytes)
 }
 
 /**
- * Open the doublewrite file of a directory, making it if there is none. What it holds is left as it
- * is, for doublewrite_repair.
+ * Open the doublewrite file of a directory. If there is none the first batch makes it: opening
+ * changes nothing, for the environment may still be refused. What it holds is left as it is, for
+ * doublewrite_repair.
  *
  * @param doublewrite  set on success; give it back with doublewrite_close
  * @return FIRN_OK; FIRN_E_CORRUPT (no doublewrite file, truncated, damaged header, of another

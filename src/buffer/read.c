@@ -71,7 +71,7 @@ static firn_rc judge(struct buffer_pool *pool, struct buffer_frame *frame,
     uint64_t page_id = buffer_page_id(frame);
     /* After the read: what was on the device by then had its log reserved before. */
     uint64_t lsn_limit =
-        pool->options.redo != NULL ? redo_reserved_lsn(pool->options.redo) : UINT64_MAX;
+        pool->options.redo != NULL ? redo_page_limit(pool->options.redo) : UINT64_MAX;
     enum page_state state =
         page_verify(buffer_page(pool, frame), pool->page_size_bytes, page_id, lsn_limit);
     if (state == PAGE_GOOD)

@@ -298,7 +298,8 @@ static firn_rc recover(struct store *store, struct recovery_result *result)
 }
 
 /* No checkpoint is taken before the catalog has been compared with the files: where one is missing
-   the log must still have its changes when it is put back. */
+   the log must still have its changes when it is put back. Nothing is appended, either: what needs
+   no recovery is not changed before it is known to be whole. */
 static firn_rc open_stack(struct store *store, struct recovery_result *result)
 {
     FIRN_TRY(open_spaces(store));
@@ -317,6 +318,13 @@ static void release_hold(struct store *store)
 {
     redo_release(store->redo, &store->hold);
     store->is_held = false;
+}
+
+static firn_rc begin_appending(struct store *store)
+{
+    FIRN_TRY(redo_recovered(store->redo, store->recovered_lsn));
+    release_hold(store);
+    return FIRN_OK;
 }
 
 /* Pages that are dirty are dropped. The hold ends with the log, so that nothing moves the
@@ -358,7 +366,7 @@ static firn_rc undo_creation(struct store *store, firn_rc rc)
 static firn_rc create_content(struct store *store, struct recovery_result *result)
 {
     FIRN_TRY(open_stack(store, result));
-    release_hold(store);
+    FIRN_TRY(begin_appending(store));
     FIRN_TRY(store_catalog_create(store));
     return store_checkpoint(store);
 }
@@ -375,8 +383,12 @@ static firn_rc create(struct store *store, struct recovery_result *result)
 static firn_rc open_content(struct store *store, struct recovery_result *result)
 {
     FIRN_TRY(open_stack(store, result));
-    FIRN_TRY(store_catalog_open(store));
-    release_hold(store);
+    return store_catalog_open(store);
+}
+
+static firn_rc begin_work(struct store *store)
+{
+    FIRN_TRY(begin_appending(store));
     return store_trees_recover(store);
 }
 
@@ -388,8 +400,9 @@ static bool wants_other_log(const struct store *store)
            (options->log_files != 0 && options->log_files != redo_file_count(store->redo));
 }
 
-/* Only a log with nothing in it can be replaced, so the environment is opened before. */
-static firn_rc resize_log(struct store *store)
+/* Only a log with nothing in it can be replaced. One that was closed cleanly is so already, and
+   where there is no room for another one nothing has been changed. */
+static firn_rc resize_log(struct store *store, bool is_clean)
 {
     struct redo_options options;
     struct recovery_result nothing;
@@ -398,7 +411,10 @@ static firn_rc resize_log(struct store *store)
         options.file_size_bytes = redo_file_size_bytes(store->redo);
     if (store->options.log_files == 0)
         options.file_count = redo_file_count(store->redo);
-    FIRN_TRY(store_checkpoint(store));
+    if (!is_clean) {
+        FIRN_TRY(begin_work(store));
+        FIRN_TRY(store_checkpoint(store));
+    }
     FIRN_TRY(close_stack(store));
     FIRN_TRY(redo_resize(&options));
     return open_content(store, &nothing);
@@ -426,7 +442,9 @@ static firn_rc open_or_create(struct store *store, struct recovery_result *resul
     FIRN_TRY(store_place_classes(store));
     FIRN_TRY(store_lock_places(store));
     FIRN_TRY(open_content(store, result));
-    return wants_other_log(store) ? resize_log(store) : FIRN_OK;
+    if (wants_other_log(store))
+        FIRN_TRY(resize_log(store, redo_is_clean(store->redo)));
+    return begin_work(store);
 }
 
 /* ---- Warm restart ---- */

@@ -60,7 +60,8 @@ void store_options_init(struct store_options *options);
  * @return FIRN_OK; FIRN_E_NOT_FOUND (no environment there, and create is not set); FIRN_E_BUSY (in
  *         use by another process, which is named); FIRN_E_INVALID (an option out of range or in
  *         conflict with the files); FIRN_E_CORRUPT, FIRN_E_UNSUPPORTED, FIRN_E_NOSPACE,
- *         FIRN_E_PERMISSION, ... Nothing has been changed that a later open could not go on with.
+ *         FIRN_E_PERMISSION, ... Then no file has been changed; only where a log had to be
+ *         repeated may pages have been written, as the next recovery would (README.md, rule 9).
  */
 firn_rc store_open(const struct store_options *options, struct store **store,
                    struct recovery_result *result);

@@ -168,7 +168,8 @@ static firn_rc run(struct recovery *recovery)
     FIRN_TRY(rc);
     FIRN_TRY(check_not_ahead(recovery));
     sum_up(recovery);
-    return redo_recovered(options->redo, recovery->result.end_lsn);
+    redo_repeated(options->redo, recovery->result.end_lsn);
+    return FIRN_OK;
 }
 
 firn_rc recovery_run(const struct recovery_options *options, struct recovery_result *result)

@@ -45,7 +45,8 @@ struct recovery_result {
 };
 
 /**
- * Recover; on success the log takes appends and the pool's pages are right.
+ * Recover; on success the pool's pages are right. The log is as it was: redo_recovered, with the
+ * result's end_lsn, lets it take appends once the caller has seen that all is there.
  *
  * @return FIRN_OK; FIRN_E_CORRUPT naming what is damaged; FIRN_E_IO, FIRN_E_NOMEM. After a failure
  * the environment is as recoverable as before.

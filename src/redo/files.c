@@ -174,18 +174,31 @@ static firn_rc read_header_of(const struct redo_options *options, const char *pa
     return rc != FIRN_OK ? rc : close_rc;
 }
 
+/* Is a file still under the name that it was made with? */
+static firn_rc is_left_new(const struct redo_options *options, uint32_t number,
+                           const struct redo_layout *layout, bool *left)
+{
+    struct redo_path path;
+    struct redo_file_header header;
+    *left = false;
+    if (number == 0)
+        return FIRN_OK;
+    FIRN_TRY(redo_file_path(options->directory, number, true, &path));
+    firn_rc rc = read_header_of(options, path.text, &header);
+    if (rc == FIRN_E_NOT_FOUND || rc == FIRN_E_CORRUPT || rc == FIRN_E_SHORT)
+        return FIRN_OK;
+    FIRN_TRY(rc);
+    *left = is_same_log(&header.layout, layout) && header.file == number;
+    return FIRN_OK;
+}
+
 firn_rc redo_files_settle(const struct redo_options *options, const struct redo_layout *layout)
 {
     bool moved = false;
     for (uint32_t i = 1; i < layout->file_count; i++) {
-        struct redo_path path;
-        struct redo_file_header header;
-        FIRN_TRY(redo_file_path(options->directory, i, true, &path));
-        firn_rc rc = read_header_of(options, path.text, &header);
-        if (rc == FIRN_E_NOT_FOUND || rc == FIRN_E_CORRUPT || rc == FIRN_E_SHORT)
-            continue;
-        FIRN_TRY(rc);
-        if (!is_same_log(&header.layout, layout) || header.file != i)
+        bool left;
+        FIRN_TRY(is_left_new(options, i, layout, &left));
+        if (!left)
             continue;
         FIRN_TRY(put_into_place(options, i));
         moved = true;
@@ -365,11 +378,14 @@ static firn_rc judge_place(struct io_file *file, uint32_t number,
 }
 
 static firn_rc open_one(const struct redo_options *options, uint32_t number,
-                        struct redo_layout *layout, struct io_file **file)
+                        struct redo_layout *layout, bool *in_place, struct io_file **file)
 {
     struct redo_path path;
     struct redo_file_header header;
-    FIRN_TRY(redo_file_path(options->directory, number, false, &path));
+    bool left;
+    FIRN_TRY(is_left_new(options, number, layout, &left));
+    *in_place = !left;
+    FIRN_TRY(redo_file_path(options->directory, number, left, &path));
     firn_rc rc = redo_file_open(options, path.text, 0, file);
     if (rc == FIRN_E_NOT_FOUND && number == 0)
         return rc_raise(rc, "there is no log in %s: firn_redo.0 is missing", options->directory);
@@ -389,24 +405,29 @@ static firn_rc open_one(const struct redo_options *options, uint32_t number,
     return rc;
 }
 
-firn_rc redo_files_open(const struct redo_options *options, struct redo_layout *layout,
-                        struct io_file *files[REDO_FILES_MAX])
+firn_rc redo_files_open(struct redo *redo)
 {
-    uint32_t opened = 0;
-    firn_rc rc = open_one(options, 0, layout, &files[0]);
+    firn_rc rc = FIRN_OK;
+    redo->layout.file_count = 1; /* until the first file says how many there are */
+    for (uint32_t i = 0; rc == FIRN_OK && i < redo->layout.file_count; i++)
+        rc = open_one(&redo->options, i, &redo->layout, &redo->in_place[i], &redo->files[i]);
     if (rc != FIRN_OK)
-        return rc;
-    opened = 1;
-    rc = redo_files_settle(options, layout);
-    while (rc == FIRN_OK && opened < layout->file_count) {
-        rc = open_one(options, opened, layout, &files[opened]);
-        opened += rc == FIRN_OK;
-    }
-    if (rc == FIRN_OK)
-        rc = redo_files_sweep(options, layout);
-    if (rc != FIRN_OK)
-        redo_files_close(files);
+        redo_files_close(redo->files);
     return rc;
+}
+
+firn_rc redo_files_finish(struct redo *redo)
+{
+    const struct redo_options *options = &redo->options;
+    FIRN_TRY(redo_files_settle(options, &redo->layout));
+    for (uint32_t i = 0; i < redo->layout.file_count; i++) {
+        if (redo->in_place[i])
+            continue;
+        FIRN_TRY(io_file_close(redo->files[i]));
+        redo->files[i] = NULL;
+        FIRN_TRY(open_one(options, i, &redo->layout, &redo->in_place[i], &redo->files[i]));
+    }
+    return redo_files_sweep(options, &redo->layout);
 }
 
 firn_rc redo_files_close(struct io_file *files[REDO_FILES_MAX])

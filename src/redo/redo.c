@@ -48,9 +48,10 @@ firn_rc redo_open(const struct redo_options *options, struct redo **redo)
     pthread_cond_init(&made->thread_wakes, NULL);
     atomic_init(&made->reserved_lsn, UINT64_MAX);
     atomic_init(&made->limit_lsn, UINT64_MAX);
+    atomic_init(&made->repeated_lsn, UINT64_MAX);
     firn_rc rc;
     FIRN_TRY_GOTO(open_memory(made), failed);
-    FIRN_TRY_GOTO(redo_files_open(&made->options, &made->layout, made->files), failed);
+    FIRN_TRY_GOTO(redo_files_open(made), failed);
     FIRN_TRY_GOTO(redo_checkpoint_read(made), failed);
     atomic_init(&made->checkpoint_lsn, made->checkpoint.lsn);
     atomic_init(&made->free_lsn, made->checkpoint.lsn);
@@ -110,6 +111,19 @@ firn_rc redo_close(struct redo *redo)
 }
 
 /* ---- From reading to appending ---- */
+
+void redo_repeated(struct redo *redo, uint64_t end_lsn)
+{
+    atomic_store_explicit(&redo->repeated_lsn, end_lsn, memory_order_relaxed);
+}
+
+uint64_t redo_page_limit(const struct redo *redo)
+{
+    uint64_t reserved_lsn = redo_reserved_lsn(redo);
+    return reserved_lsn != UINT64_MAX
+               ? reserved_lsn
+               : atomic_load_explicit(&redo->repeated_lsn, memory_order_relaxed);
+}
 
 /* Read on to the end, for callers that did not. */
 static firn_rc find_end(struct redo *redo)
@@ -175,6 +189,7 @@ firn_rc redo_recovered(struct redo *redo, uint64_t end_lsn)
         return rc_raise(FIRN_E_MISUSE, "the log ends at LSN %llu, not at %llu",
                         (unsigned long long)redo->last_body_end, (unsigned long long)end_lsn);
     FIRN_TRY(load_last_block(redo));
+    FIRN_TRY(redo_files_finish(redo));
     FIRN_TRY(redo_checkpoint_repair(redo));
     begin_at_end(redo);
     firn_rc rc = append_control(redo);
@@ -187,11 +202,16 @@ firn_rc redo_recovered(struct redo *redo, uint64_t end_lsn)
 
 /* ---- Another ring ---- */
 
+bool redo_is_clean(const struct redo *redo)
+{
+    return redo->end_is_known && redo->end_lsn == redo->checkpoint.lsn;
+}
+
 static firn_rc check_is_clean(struct redo *redo)
 {
     if (!redo->end_is_known)
         FIRN_TRY(find_end(redo));
-    if (redo->end_lsn == redo->checkpoint.lsn)
+    if (redo_is_clean(redo))
         return FIRN_OK;
     return rc_raise(FIRN_E_BUSY,
                     "the log in %s cannot be given other files: it was not closed cleanly; open it "
@@ -225,6 +245,8 @@ firn_rc redo_resize(const struct redo_options *options)
     if (redo->layout.file_size_bytes != options->file_size_bytes ||
         redo->layout.file_count != options->file_count) {
         rc = check_is_clean(redo);
+        if (rc == FIRN_OK)
+            rc = redo_files_finish(redo);
         if (rc == FIRN_OK)
             rc = replace(redo, options);
     }

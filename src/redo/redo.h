@@ -107,9 +107,24 @@ void redo_reader_close(struct redo_reader *reader);
  * checkpoint to the newest position that the files tell. */
 uint64_t redo_reader_bytes_ahead(const struct redo_reader *reader);
 
+/** All of the log has been repeated: it ends at this LSN, and pages must not say that they are
+ * newer (redo_page_limit). Changes nothing on the device, so that the environment may still be
+ * refused. */
+void redo_repeated(struct redo *redo, uint64_t end_lsn);
+
+/** @return whether the log, which has been read to its end, has nothing behind the checkpoint: then
+ * redo_resize can replace it. */
+bool redo_is_clean(const struct redo *redo);
+
+/** @return the LSN that no page may exceed: where the stream is reserved up to; before
+ * redo_recovered where the log ends, UINT64_MAX as long as that is not known. Any thread. */
+uint64_t redo_page_limit(const struct redo *redo);
+
 /**
- * The log has been read to its end: make durable what was read, and let appending begin there. What
- * lies behind the end in the ring is never taken for a continuation.
+ * Begin to append where the log, which has been read to its end, ends. This is the first thing that
+ * changes the log's files: they are given their names if a replacement was cut short, the copies of
+ * the checkpoint are made the same, and a first frame says that another life begins. What lies
+ * behind the end in the ring is never taken for a continuation.
  *
  * @param end_lsn  where the last frame that redo_reader_next returned ends; the checkpoint's LSN if
  *                 it returned none. A log that has not been read to its end is read here.

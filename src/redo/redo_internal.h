@@ -115,6 +115,9 @@ struct redo {
     _Atomic uint64_t checkpoints;
 
     /* ---- Before redo_recovered: what a reader found ---- */
+    _Atomic uint64_t repeated_lsn; /* redo_repeated; UINT64_MAX until then */
+    bool in_place[REDO_FILES_MAX]; /* the file has its name; else it is one that a replacement that
+                                      was cut short left as ".new" */
     bool end_is_known;
     uint64_t end_lsn;           /* where the log ends */
     uint64_t last_body_end;     /* where the last frame that a reader returned ends */
@@ -156,6 +159,10 @@ firn_rc redo_files_install(const struct redo_options *options, const struct redo
 /** Finish what an install that was cut short left: to be called once the first file is in place. */
 firn_rc redo_files_settle(const struct redo_options *options, const struct redo_layout *layout);
 
+/** The same for files that redo_files_open has opened under the names that they were made with;
+ * they are opened again under their own. Then sweep. */
+firn_rc redo_files_finish(struct redo *redo);
+
 /** Remove what an install that was cut short, or never begun, left beside the log. */
 firn_rc redo_files_sweep(const struct redo_options *options, const struct redo_layout *layout);
 
@@ -163,9 +170,9 @@ firn_rc redo_files_sweep(const struct redo_options *options, const struct redo_l
 firn_rc redo_file_header(const struct redo_options *options, struct io_file *file,
                          struct redo_file_header *header);
 
-/** Open all files of a log and judge their headers. On failure those opened are closed. */
-firn_rc redo_files_open(const struct redo_options *options, struct redo_layout *layout,
-                        struct io_file *files[REDO_FILES_MAX]);
+/** Open all files of a log and judge their headers; nothing is changed. What a replacement that was
+ * cut short left under another name is opened there. On failure those opened are closed. */
+firn_rc redo_files_open(struct redo *redo);
 
 /** Close the files that are open. @return the first failure */
 firn_rc redo_files_close(struct io_file *files[REDO_FILES_MAX]);

@@ -151,17 +151,24 @@ firn_rc space_reach(struct space_set *set, uint64_t page_id)
 
 /* ---- After recovery ---- */
 
-/** Hold page 0 of a tablespace against the file, and make that as long as page 0 says. */
-static firn_rc settle(struct space_set *set, struct space *space)
+/** Hold page 0 of a tablespace against the file. */
+static firn_rc judge_head(struct space_set *set, struct space *space, struct space_head *head)
 {
-    struct space_head head;
     FIRN_TRY(check_not_cut_off(set, space));
-    FIRN_TRY(head_load(set, space, &head));
-    if (!head_is_sound(&head))
+    FIRN_TRY(head_load(set, space, head));
+    if (!head_is_sound(head))
         return rc_raise(FIRN_E_CORRUPT,
                         "page 0 of %s is whole, but what it counts cannot be; restore it from a "
                         "backup",
                         space->path);
+    return FIRN_OK;
+}
+
+/** Make a file as long as page 0 says. */
+static firn_rc settle(struct space_set *set, struct space *space)
+{
+    struct space_head head;
+    FIRN_TRY(judge_head(set, space, &head));
     pthread_mutex_lock(&space->resize_mutex);
     atomic_store_explicit(&space->claimed_pages, 0, memory_order_relaxed);
     pthread_mutex_unlock(&space->resize_mutex);
@@ -176,6 +183,10 @@ firn_rc space_recovered(struct space_set *set)
     pthread_mutex_lock(&set->mutex);
     if (set->unfinished != NULL)
         rc = scan_raise_unfinished(set->unfinished->path);
+    /* All are judged before one is changed. */
+    struct space_head head;
+    for (unsigned i = 0; rc == FIRN_OK && i < set->space_count; i++)
+        rc = judge_head(set, set->spaces[i], &head);
     for (unsigned i = 0; rc == FIRN_OK && i < set->space_count; i++)
         rc = settle(set, set->spaces[i]);
     pthread_mutex_unlock(&set->mutex);

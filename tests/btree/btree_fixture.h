@@ -173,6 +173,7 @@ static inline firn_rc world_try_recover(struct world *world)
                                        .memory_bytes = 1 << 20};
     FIRN_TRY(recovery_run(&options, &result));
     FIRN_TRY(space_recovered(base->spaces));
+    FIRN_TRY(redo_recovered(base->redo, result.end_lsn));
     FIRN_TRY(btree_session_open(base, &world->session));
     FIRN_TRY(btree_clear_limbo(world->session, world->space));
     return btree_open(base, world->space, world->root_page, WORLD_INDEX, &world->tree);

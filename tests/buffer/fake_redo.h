@@ -131,6 +131,11 @@ uint64_t redo_reserved_lsn(const struct redo *redo)
     return redo->recovering ? UINT64_MAX : atomic_load(&redo->reserved_lsn);
 }
 
+uint64_t redo_page_limit(const struct redo *redo)
+{
+    return redo_reserved_lsn(redo);
+}
+
 uint64_t redo_durable_lsn(const struct redo *redo)
 {
     return atomic_load(&redo->durable_lsn);

@@ -27,18 +27,17 @@ fix_checksum() { # FILE: as the program tells a person who edited it
     said=$($FIRN stat --quick "$(dirname "$1")" 2>&1)
     sed -i "s|^crc32c .*|$(grep -oE 'crc32c [0-9a-f]{8}' <<< "$said" | tail -1)|" "$1"
 }
-# Of every file but the lock, and but the log's where recovery comes first: it notes that it began to append.
-sums() { # DIR [PATTERN]
-    (cd "$1" && find . -type f ! -name firn.lock ! -name "${2:-}" -exec sha256sum {} + | sort)
+# Names, kinds, sizes and bytes of all that lies there, but for the lock.
+sums() { # DIR
+    (cd "$1" && find . ! -name firn.lock -printf '%y %s %p\n' | sort && find . -type f ! -name firn.lock -exec sha256sum {} + | sort)
 }
-unlogged=
 refuses() { # TEXT NAME [COMMAND...]: says TEXT, and changes nothing in $bad
     local text=$1 name=$2
     shift 2
     [ $# != 0 ] || set -- $kv "$bad" scan
-    sums "$bad" "$unlogged" > "$scratch/before"
+    sums "$bad" > "$scratch/before"
     check_fails 1 "$text" "$name" "$@"
-    sums "$bad" "$unlogged" > "$scratch/after"
+    sums "$bad" > "$scratch/after"
     check "  and changes nothing" diff "$scratch/before" "$scratch/after"
 }
 poke() { # FILE OFFSET BYTES: write them there
@@ -96,7 +95,6 @@ refuses 'undo_dir is .*' "a class that has no directory of its own" $kv --undo-d
 refuses 'page_size is 8192, but the environment .* was made with 16384' "another page size" $kv --page-size=8K "$bad" scan
 
 # Tablespaces
-unlogged='firn_redo.*'
 copy
 rm "$bad/tables/second.firn"
 refuses 'tables/second.firn, the file of tree second, is missing: put it back' "a tablespace that is missing"
@@ -128,7 +126,6 @@ head -c 70000 /dev/urandom > "$bad/tables/noise.firn"
 refuses 'noise.firn' "a file that only has the name of a tablespace"
 
 # The log
-unlogged=
 copy
 rm "$bad/redo/firn_redo.1"
 refuses 'firn_redo.1 is missing' "a log file that is missing"

@@ -135,7 +135,8 @@ static inline firn_rc world_open(struct world *world)
                                        .threads = world->threads,
                                        .memory_bytes = world->memory_bytes};
     FIRN_TRY(recovery_run(&options, &world->result));
-    return space_recovered(world->set);
+    FIRN_TRY(space_recovered(world->set));
+    return redo_recovered(world->redo, world->result.end_lsn);
 }
 
 /** Let the process die; with the power off, turn it on again. */

@@ -364,11 +364,12 @@ static void cut_off_resizing(struct log *start, uint32_t file_count, uint64_t se
         test_count(TEST_CUTS, was_cut);
         assert_int_equal(rc == FIRN_OK, !was_cut);
         restart(&log);
+        unsigned lying_about = count_files(&log);
         ASSERT_OK(redo_open(&log.options, &log.redo));
         uint32_t found = redo_file_count(log.redo);
         assert_true(found == file_count || (was_cut && found == 3));
         log_close(&log);
-        assert_int_equal(count_files(&log), found);
+        assert_int_equal(count_files(&log), lying_about); /* opening alone changes nothing */
         ASSERT_OK(redo_resize(&log.options));
         check_resized(&log, checkpoint_lsn, file_count);
         log_destroy(&log);

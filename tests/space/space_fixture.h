@@ -74,7 +74,8 @@ static inline firn_rc world_recover(struct world *world)
     struct recovery_options options = {
         .redo = world->redo, .pool = world->pool, .spaces = world->set, .threads = 1};
     FIRN_TRY(recovery_run(&options, &result));
-    return space_recovered(world->set);
+    FIRN_TRY(space_recovered(world->set));
+    return redo_recovered(world->redo, result.end_lsn);
 }
 
 /** Open a view of a disk, nothing more. */
