@@ -53,7 +53,7 @@ struct model_ssd {
     double flush_us;             /* fixed cost of a sync */
 
     /* Trouble. After about gc_pause_mib of random writes the drive stands still for about
-       gc_pause_ms (means of exponential distributions); off when gc_pause_mib is 0. */
+       gc_pause_ms (half to one and a half times as much, evenly); off when gc_pause_mib is 0. */
     double gc_pause_ms;
     double gc_pause_mib;
     /* Each dip_period_s ends with a dip of dip_length_s in which everything runs at dip_speed of

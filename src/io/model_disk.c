@@ -264,24 +264,23 @@ static bool fits_cache(const struct disk *disk, const struct model_part *part)
     return disk->cached_bytes + part->size_bytes <= disk->spec.write_cache_bytes;
 }
 
-static void take_write(struct disk *disk, struct model_part *part)
+static bool contains(const struct model_part *outer, const struct model_part *inner)
 {
-    struct model_part *medium = part->shadow;
-    *medium = (struct model_part){.member = &disk->member,
-                                  .kind = IO_OP_WRITE,
-                                  .size_bytes = part->size_bytes,
-                                  .offset = part->offset,
-                                  .arrive_ns = disk->member.device->now_ns,
-                                  .mark = ++disk->mark,
-                                  .start_turn = part->start_turn,
-                                  .end_turn = part->end_turn};
-    model_fifo_push(&disk->cached, medium);
-    disk->cached_bytes += medium->size_bytes;
-    disk->cached_count++;
-    answer(disk, part, part->size_bytes);
+    return outer->offset <= inner->offset &&
+           inner->offset + inner->size_bytes <= outer->offset + outer->size_bytes;
 }
 
-static void cached_write_done(struct disk *disk, struct model_part *part)
+/* Is a write's place in the cache already, so that it needs no room? */
+static bool is_cached(const struct disk *disk, const struct model_part *part)
+{
+    const struct model_part *cached = disk->cached.head;
+    while (cached != NULL && !contains(cached, part))
+        cached = cached->next;
+    return cached != NULL;
+}
+
+/* A cached write needs the medium no more. */
+static void forget_cached(struct disk *disk, struct model_part *part)
 {
     disk->cached_bytes -= part->size_bytes;
     disk->cached_count--;
@@ -296,9 +295,72 @@ static void cached_write_done(struct disk *disk, struct model_part *part)
         }
     }
     model_pool_give(&disk->member.device->parts, part);
-    while (disk->roomless.head != NULL && fits_cache(disk, disk->roomless.head)) {
-        take_write(disk, model_fifo_take(&disk->roomless, &disk->roomless.head));
+}
+
+static void grow_cached(struct disk *disk, struct model_part *cached, const struct model_part *part)
+{
+    disk->cached_bytes += part->size_bytes - cached->size_bytes;
+    cached->offset = part->offset;
+    cached->size_bytes = part->size_bytes;
+    cached->start_turn = part->start_turn;
+    cached->end_turn = part->end_turn;
+}
+
+/* Bytes written again replace those in the cache: the log's last block goes to the platter once,
+   however often it was written meanwhile. The oldest write that is replaced keeps its mark, so that
+   a sync that waits for it waits for the new bytes. @return false if there is nothing to replace */
+static bool replace_cached(struct disk *disk, const struct model_part *part)
+{
+    struct model_part *kept = NULL;
+    struct model_part **link = &disk->cached.head;
+    while (*link != NULL) {
+        struct model_part *cached = *link;
+        if (kept == NULL && contains(cached, part))
+            return true;
+        if (!contains(part, cached)) {
+            link = &cached->next;
+        } else if (kept == NULL) {
+            kept = cached;
+            grow_cached(disk, kept, part);
+            link = &cached->next;
+        } else {
+            forget_cached(disk, model_fifo_take(&disk->cached, link));
+        }
     }
+    return kept != NULL;
+}
+
+static void take_write(struct disk *disk, struct model_part *part)
+{
+    struct model_part *medium = part->shadow;
+    if (replace_cached(disk, part)) {
+        model_pool_give(&disk->member.device->parts, medium);
+    } else {
+        *medium = (struct model_part){.member = &disk->member,
+                                      .kind = IO_OP_WRITE,
+                                      .size_bytes = part->size_bytes,
+                                      .offset = part->offset,
+                                      .arrive_ns = disk->member.device->now_ns,
+                                      .mark = ++disk->mark,
+                                      .start_turn = part->start_turn,
+                                      .end_turn = part->end_turn};
+        model_fifo_push(&disk->cached, medium);
+        disk->cached_bytes += medium->size_bytes;
+        disk->cached_count++;
+    }
+    answer(disk, part, part->size_bytes);
+}
+
+static bool can_take(const struct disk *disk, const struct model_part *part)
+{
+    return fits_cache(disk, part) || is_cached(disk, part);
+}
+
+static void cached_write_done(struct disk *disk, struct model_part *part)
+{
+    forget_cached(disk, part);
+    while (disk->roomless.head != NULL && can_take(disk, disk->roomless.head))
+        take_write(disk, model_fifo_take(&disk->roomless, &disk->roomless.head));
 }
 
 static void submit_write(struct disk *disk, struct model_part *part)
@@ -308,7 +370,7 @@ static void submit_write(struct disk *disk, struct model_part *part)
     } else if (part->size_bytes > disk->spec.write_cache_bytes) {
         model_pool_give(&disk->member.device->parts, part->shadow);
         model_fifo_push(&disk->waiting, part);
-    } else if (disk->roomless.head == NULL && fits_cache(disk, part)) {
+    } else if (disk->roomless.head == NULL && can_take(disk, part)) {
         take_write(disk, part);
     } else {
         model_fifo_push(&disk->roomless, part);

@@ -249,6 +249,13 @@ static bool continues_stream(struct ssd *ssd, const struct model_part *part)
     return false;
 }
 
+/* From half to one and a half times the mean: firmware collects block by block, and none of it
+   takes for ever, as an exponential distribution would have it now and then. */
+static double about(struct model_device *device, double mean)
+{
+    return mean * (0.5 + rng_unit(&device->rng));
+}
+
 static void collect_garbage(struct ssd *ssd, uint32_t bytes)
 {
     struct model_device *device = ssd->member.device;
@@ -256,9 +263,9 @@ static void collect_garbage(struct ssd *ssd, uint32_t bytes)
         return;
     ssd->gc_left_bytes -= bytes;
     while (ssd->gc_left_bytes < 0) {
-        double pause_ns = rng_exponential(&device->rng, ssd->spec.gc_pause_ms * 1e6);
+        double pause_ns = about(device, ssd->spec.gc_pause_ms * 1e6);
         ssd->paused_until_ns = later(ssd->paused_until_ns, device->now_ns) + model_ns(pause_ns);
-        ssd->gc_left_bytes += rng_exponential(&device->rng, ssd->spec.gc_pause_mib * 1048576);
+        ssd->gc_left_bytes += about(device, ssd->spec.gc_pause_mib * 1048576);
     }
 }
 
@@ -447,7 +454,7 @@ firn_rc model_ssd_open(struct model_device *device, const struct model_ssd *spec
     if (ssd->piece_bytes < spec->page_bytes)
         ssd->piece_bytes = spec->page_bytes;
     ssd->syncs.tail = &ssd->syncs.head;
-    ssd->gc_left_bytes = rng_exponential(&device->rng, spec->gc_pause_mib * 1048576);
+    ssd->gc_left_bytes = about(device, spec->gc_pause_mib * 1048576);
     /* No stream ends anywhere yet. */
     for (unsigned i = 0; i < STREAMS; i++)
         ssd->stream_ends[i] = UINT64_MAX;

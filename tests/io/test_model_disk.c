@@ -68,6 +68,46 @@ static void a_log_on_a_plain_disk_costs_a_turn_each_commit(void **state)
     model_device_close(device);
 }
 
+/* The last block of a log, written again with each commit and synced now and then. */
+static void a_block_written_again_goes_to_the_platter_once(void **state)
+{
+    (void)state;
+    struct model_device *device = open_model("hdd-7200", 1);
+    uint64_t now_ns = 0;
+    do_one(device, IO_OP_WRITE, 500000 * MIB, 4096, &now_ns); /* the arm has something to do */
+    for (unsigned i = 0; i < 8000; i++)
+        do_one(device, IO_OP_WRITE, i / 100 * 4096, 4096, &now_ns);
+    assert_true(do_one(device, IO_OP_SYNC_DATA, 0, 0, &now_ns) < 60 * NS_PER_MS);
+    /* A longer write replaces what lies in it. */
+    do_one(device, IO_OP_WRITE, 500000 * MIB, 4096, &now_ns);
+    for (unsigned i = 0; i < 1000; i++) {
+        do_one(device, IO_OP_WRITE, 4096 * (i % 16), 4096, &now_ns);
+        do_one(device, IO_OP_WRITE, 0, 65536, &now_ns);
+    }
+    assert_true(do_one(device, IO_OP_SYNC_DATA, 0, 0, &now_ns) < 60 * NS_PER_MS);
+    assert_true(do_one(device, IO_OP_SYNC_DATA, 0, 0, &now_ns) < NS_PER_MS);
+    model_device_close(device);
+}
+
+/* What is written again while a sync waits for it is the sync's still. */
+static void a_sync_waits_for_bytes_that_were_replaced_meanwhile(void **state)
+{
+    (void)state;
+    struct model_device *device = open_model("hdd-7200", 1);
+    struct model_io sync = {.op = IO_OP_SYNC_DATA};
+    struct model_io again = {.op = IO_OP_WRITE, .offset = 4096, .size_bytes = 8192};
+    uint64_t now_ns = 0;
+    for (unsigned i = 1; i <= 10; i++)
+        do_one(device, IO_OP_WRITE, i * 80000 * MIB, 4096, &now_ns);
+    do_one(device, IO_OP_WRITE, 8192, 4096, &now_ns);
+    assert_int_equal(model_device_submit(device, &sync, now_ns), FIRN_OK);
+    assert_int_equal(model_device_submit(device, &again, now_ns), FIRN_OK);
+    assert_ptr_equal(wait_done(device, &now_ns), &again);
+    assert_ptr_equal(wait_done(device, &now_ns), &sync);
+    assert_true(do_one(device, IO_OP_SYNC_DATA, 0, 0, &now_ns) < NS_PER_MS);
+    model_device_close(device);
+}
+
 static void no_request_starves(void **state)
 {
     (void)state;
@@ -120,6 +160,8 @@ int main(void)
         cmocka_unit_test(writes_one_after_another_miss_the_turn),
         cmocka_unit_test(a_volatile_cache_answers_at_once_and_a_sync_empties_it),
         cmocka_unit_test(a_log_on_a_plain_disk_costs_a_turn_each_commit),
+        cmocka_unit_test(a_block_written_again_goes_to_the_platter_once),
+        cmocka_unit_test(a_sync_waits_for_bytes_that_were_replaced_meanwhile),
         cmocka_unit_test(no_request_starves),
         cmocka_unit_test(a_deeper_queue_is_never_slower),
     };
