@@ -64,10 +64,11 @@ static inline unsigned test_runs(unsigned usual)
     return runs;
 }
 
-/** @return whether to try everything where a short run takes samples: FIRN_TEST_RUNS is above 1. */
+/** @return whether to try everything where a short run takes samples: FIRN_TEST_RUNS is 10 or more.
+ */
 static inline bool test_tries_all(void)
 {
-    return test_times() > 1;
+    return test_times() >= 10;
 }
 
 #endif
