@@ -117,7 +117,7 @@ static void put(void *pointer, const uint8_t *key, const uint8_t *value)
     commit(pointer);
 }
 
-static enum btree_action add_one(const struct span *old, struct span *value, firn_rc *rc,
+static enum btree_action add_one(const struct btree_old *old, struct btree_new *new, firn_rc *rc,
                                  void *context)
 {
     struct session *session = context;
@@ -125,18 +125,18 @@ static enum btree_action add_one(const struct span *old, struct span *value, fir
         *rc = FIRN_E_NOT_FOUND;
         return BTREE_KEEP;
     }
-    memcpy(session->value, old->bytes, KV_VALUE_BYTES);
+    memcpy(session->value, old->value.bytes, KV_VALUE_BYTES);
     kv_row_increment(session->value);
-    *value = span_of(session->value, KV_VALUE_BYTES);
+    new->value = span_of(session->value, KV_VALUE_BYTES);
     return BTREE_PUT;
 }
 
 static void increment(void *pointer, const uint8_t *key)
 {
     struct session *session = pointer;
-    check(store_change(session->session, session->env->tree, span_of(key, KV_KEY_BYTES), add_one,
-                       true, session),
-          "store_change");
+    struct btree_edit edit = {.decide = add_one, .context = session};
+    check(store_edit(session->session, session->env->tree, span_of(key, KV_KEY_BYTES), &edit),
+          "store_edit");
     commit(session);
 }
 

@@ -32,41 +32,63 @@ static inline size_t blob_capacity(uint32_t page_size_bytes)
 
 /* ---- References ---- */
 
-/** Write a reference as a cell's value. */
-void btree_reference_put(uint8_t to[BTREE_REFERENCE_BYTES],
-                         const struct btree_reference *reference);
+/** Write the cell of a large value: its head and the reference. @param to  room for
+ * BTREE_CELL_MAX_BYTES. @return it */
+struct span btree_cell_put(const struct btree *tree, struct span value,
+                           const struct btree_reference *reference, uint8_t *to);
 
-/** Read a reference from a cell's value, whatever its size. */
+/** Read the reference that ends a cell, whatever its size. */
 void btree_reference_get(struct span cell, struct btree_reference *reference);
 
-/** Do two references name one and the same large value? */
+/** Do two references name one and the same chain? */
 bool btree_reference_equals(const struct btree_reference *left,
                             const struct btree_reference *right);
 
+/** Copy the cell of a large value to where nothing overwrites it; of a damaged one as much as there
+ * is room for. @param to  room for BTREE_CELL_MAX_BYTES */
+static inline struct span btree_cell_copy(struct span cell, uint8_t *to)
+{
+    size_t size_bytes =
+        cell.size_bytes < BTREE_CELL_MAX_BYTES ? cell.size_bytes : BTREE_CELL_MAX_BYTES;
+    memcpy(to, cell.bytes, size_bytes);
+    return span_of(to, size_bytes);
+}
+
+/** @return true if bytes may be the cell of a large value of this tree. */
+bool btree_cell_is_sound(const struct btree *tree, struct span cell);
+
 /* ---- Chains ---- */
+
+/** Is a page the one of a chain that holds the value's bytes from a position on? */
+bool btree_chain_has(const struct btree *tree, const struct btree_reference *reference,
+                     uint64_t position, const uint8_t *page);
 
 /**
  * Read a large value.
  *
+ * @param cell        not in the buffer
+ * @param value       filled on success
+ * @param size_bytes  of the value, set on success
  * @return FIRN_OK; BTREE_AGAIN when the pages are not that chain: the reference is out of date, or
  *         the tree is damaged; failures
  */
-firn_rc btree_chain_read(struct btree *tree, const struct btree_reference *reference,
-                         struct btree_bytes *value);
+firn_rc btree_chain_read(struct btree *tree, struct span cell, struct btree_bytes *value,
+                         size_t *size_bytes);
 
 /**
- * Read a large value that a leaf has just been seen to refer to.
+ * Read a large value whose cell has just been seen in a leaf.
  *
  * @param failure  zeroed before the first try. A reference is used once: if it fails and is seen
  *                 again in its leaf, then it was no freed chain that was met
  * @return FIRN_OK; BTREE_AGAIN: look at the leaf again; failures
  */
-firn_rc btree_chain_read_seen(struct btree *tree, const struct btree_reference *reference,
-                              struct btree_bytes *value, struct btree_chain_failure *failure);
+firn_rc btree_chain_read_seen(struct btree *tree, struct span cell, struct btree_bytes *value,
+                              size_t *size_bytes, struct btree_chain_failure *failure);
 
 /**
- * Write a large value into a chain, which is in limbo from its first page on.
+ * Write a large value, but for its head, into a chain, which is in limbo from its first page on.
  *
+ * @param value      the whole; longer than the tree's heads
  * @param which      the claim's entry that names the chain
  * @param tail       PAGE_NONE to begin a chain; else the last page of one that is named already,
  *                   which goes on with this value's pages. Set to the last page, on success
@@ -104,6 +126,9 @@ struct btree_limbo_entry {
     uint64_t index_id;
     uint64_t stamp;
 };
+
+/** Name the chain that a large value's cell refers to. */
+void btree_limbo_name(const struct btree *tree, struct span cell, struct btree_limbo_entry *entry);
 
 /** Claim entries side by side, one as a rule: in the log before anything that they will name. */
 firn_rc btree_claim(struct btree_session *session, uint32_t space, unsigned count,

@@ -48,7 +48,33 @@ void btree_close(struct btree *tree);
 /** @return the largest key this tree takes, in bytes. */
 size_t btree_key_max(const struct btree *tree);
 
+enum { BTREE_HEAD_MAX_BYTES = 24 };
+
+/** Say how many bytes of a large value stay in the leaf, in front of the reference to the others,
+ * so that they are read and changed there. It belongs to the tree like the order of its keys: the
+ * same from its first row on, set each time that it is opened and before it is used. 0 unless set;
+ * at most BTREE_HEAD_MAX_BYTES. */
+void btree_set_head(struct btree *tree, unsigned head_bytes);
+
 /* ---- Points ---- */
+
+/* What a caller is shown or hands over of a row. A large value lies in a chain of pages of its own,
+ * but for its first bytes, its head (btree_set_head); the leaf then has, as the cell, the head and
+ * a reference to the chain. */
+
+/** What is there. */
+struct btree_old {
+    struct span value; /* whole; of a large one only its head, unless the edit wants it whole */
+    struct span cell;  /* what stands in the leaf: the value, or its head and a reference */
+    bool is_large;     /* the cell ends with a reference */
+};
+
+/** What shall be there. The bytes are the caller's, outlive the operation and lie in no page. */
+struct btree_new {
+    struct span value;
+    bool
+        is_cell; /* the value is the cell of a large value whose chain exists: it is put as it is */
+};
 
 /**
  * Get a value.
@@ -60,6 +86,10 @@ size_t btree_key_max(const struct btree *tree);
 firn_rc btree_get(struct btree_session *session, struct btree *tree, struct span key,
                   struct span *value);
 
+/** btree_get without reading large values: of one the head, and the cell for btree_read_kept. */
+firn_rc btree_get_cell(struct btree_session *session, struct btree *tree, struct span key,
+                       struct btree_old *row);
+
 /** What to do with a key, decided while its leaf is locked. */
 enum btree_action {
     BTREE_KEEP,   /* nothing */
@@ -67,31 +97,86 @@ enum btree_action {
     BTREE_DELETE, /* remove it, if it is there */
 };
 
-/**
- * Decide about a key. May be called more than once for one operation: only the last call counts.
- *
- * @param old    the value that is there, or NULL; valid during the call. A large one is read for
- * it.
- * @param value  the new value, to be set for BTREE_PUT; valid until the operation ends
- * @return the action; *rc may be set to an error that the operation then returns (with BTREE_KEEP)
- */
-typedef enum btree_action btree_decide(const struct span *old, struct span *value, firn_rc *rc,
-                                       void *context);
+/** Not an error, and never returned by an operation: what a decision or a look wanted could not be
+ * had with the leaf latched. Whoever gets it passes it on like an error, and is called again. */
+#define BTREE_AGAIN ((firn_rc)1)
+
+/** How to change a key. */
+struct btree_edit {
+    /**
+     * Decide, with the leaf latched. May be called more than once for one operation: only the last
+     * call counts. Once made, a decision stands while the old cell is in the leaf, except one that
+     * asked for the key behind (btree_next_key): that one is asked for again whenever the leaf was
+     * not latched meanwhile, and should come to the same value (the same span), or a chain is
+     * written anew.
+     *
+     * @param old  NULL: the key is not there; valid during the call
+     * @param new  to be set for BTREE_PUT
+     * @param rc   may be set to an error that the operation then returns, with BTREE_KEEP
+     */
+    enum btree_action (*decide)(const struct btree_old *old, struct btree_new *new, firn_rc *rc,
+                                void *context);
+
+    /**
+     * Called at most once, in the mini-transaction that changes the leaf, with all else latched and
+     * had and before the first change, if there is going to be one. What it does happens with the
+     * change or not at all. It may fix BTREE_COMPANION_PAGES pages of other tablespaces, which it
+     * should have pinned before, for it waits with latches in its hands, and change them as its
+     * last step; it may also write the head of the new value. An error leaves everything unchanged,
+     * and the operation returns it. NULL: there is none.
+     */
+    firn_rc (*companion)(struct mtr *mtr, void *context);
+    size_t companion_log_bytes; /* the bound of what it adds to the log */
+
+    bool wants_old;   /* large old values are read whole, for decide */
+    bool keeps_chain; /* the old value's chain is not freed: its cell has been kept elsewhere */
+    void *context;
+};
+
+enum { BTREE_COMPANION_PAGES = 2 };
 
 /**
- * Read, decide and write one key, atomically.
+ * Read, decide and write one key, atomically. The old value's chain, if it has one, is freed,
+ * unless the edit keeps it or the new cell refers to the same one.
  *
- * @param wants_old  false: decide gets only whether there is one (a span of NULL bytes and its
- * size)
- * @param end_lsn    where its log ends, for redo_flush; 0 if nothing was put or removed. For a
- * value that was there already it is the log's end: it may not be durable yet. May be NULL.
- * @return FIRN_OK; what decide set; FIRN_E_INVALID (key too long); FIRN_E_NOSPACE; FIRN_E_STOPPED;
- *         FIRN_E_CORRUPT, FIRN_E_IO, FIRN_E_NOMEM. After an error but STOPPED nothing is changed.
+ * @param end_lsn  where its log ends, for redo_flush; 0 if nothing was put or removed. For a value
+ *                 that was there already it is the log's end: it may not be durable yet. May be
+ * NULL
+ * @return FIRN_OK; what decide or the companion set; FIRN_E_INVALID (key too long, no cell of this
+ *         tree); FIRN_E_NOSPACE; FIRN_E_STOPPED; FIRN_E_CORRUPT, FIRN_E_IO, FIRN_E_NOMEM. After an
+ *         error but STOPPED nothing is changed.
  */
-firn_rc btree_change(struct btree_session *session, struct btree *tree, struct span key,
-                     btree_decide *decide, bool wants_old, void *context, uint64_t *end_lsn);
+firn_rc btree_edit(struct btree_session *session, struct btree *tree, struct span key,
+                   const struct btree_edit *edit, uint64_t *end_lsn);
 
-/** Put, whether the key is there or not. Errors as btree_change. */
+/**
+ * Look at a key while its leaf is latched, shared: nobody changes the row meanwhile, nor inserts or
+ * removes one beside it.
+ *
+ * @param look  gets NULL if the key is not there, and of a large value only the head; the spans are
+ *              valid during the call. It waits for nothing that others hold while they wait for
+ *              latches. May be called again, if it returned BTREE_AGAIN
+ * @return what look returned; FIRN_E_INVALID (key too long); FIRN_E_CORRUPT, ...
+ */
+typedef firn_rc btree_look(const struct btree_old *old, void *context);
+firn_rc btree_inspect(struct btree_session *session, struct btree *tree, struct span key,
+                      btree_look *look, void *context);
+
+/**
+ * While deciding or looking: which key stands behind this one, whether this one is there or not.
+ *
+ * It may stand in another leaf. That one, and empty ones between, are latched too (shared, from
+ * left to right) until the operation has ended, the change included: until then no key comes
+ * between the two, and the one behind neither goes nor changes. Edits and looks in one leaf, or in
+ * two that are neighbours, so exclude each other as if they were about the same row.
+ *
+ * @param next  set on success, valid until the operation ends: the companion may use it
+ * @return FIRN_OK; FIRN_E_NOT_FOUND, without an error text: there is none, and none can come;
+ *         BTREE_AGAIN: to be passed on; FIRN_E_NOMEM, FIRN_E_CORRUPT
+ */
+firn_rc btree_next_key(struct btree_session *session, struct span *next);
+
+/** Put, whether the key is there or not. Errors as btree_edit. */
 firn_rc btree_put(struct btree_session *session, struct btree *tree, struct span key,
                   struct span value, uint64_t *end_lsn);
 
@@ -102,6 +187,29 @@ firn_rc btree_insert(struct btree_session *session, struct btree *tree, struct s
 /** Remove a key. FIRN_E_NOT_FOUND, without an error text, if it is not there. */
 firn_rc btree_delete(struct btree_session *session, struct btree *tree, struct span key,
                      uint64_t *end_lsn);
+
+/* ---- Large values that were kept ----
+ *
+ * An edit with `keeps_chain` leaves the old value's chain to whoever has a copy of its cell. It is
+ * the tree's no more, nor in limbo: freeing it, or putting the cell back, is the keeper's business.
+ */
+
+/**
+ * Read a large value whole through its cell: one that was kept, or one that the tree had a moment
+ * ago.
+ *
+ * @param value  set on success; valid until the session's next call
+ * @return FIRN_OK; FIRN_E_NOT_FOUND, without an error text: the chain is gone, or it is damaged (no
+ *         chain that is still kept is gone); FIRN_E_IO, ...
+ */
+firn_rc btree_read_kept(struct btree_session *session, struct btree *tree, struct span cell,
+                        struct span *value);
+
+/** Free a large value that was kept. Repeating it, after a crash too, does no harm: first page and
+ * stamp name one chain for ever. What cannot be freed is in limbo until the tablespace is opened
+ * next. @return FIRN_OK; before it has begun: FIRN_E_INVALID (no cell of this tree),
+ * FIRN_E_NOSPACE, FIRN_E_STOPPED, FIRN_E_IO, ... */
+firn_rc btree_free_kept(struct btree_session *session, struct btree *tree, struct span cell);
 
 /* ---- Cursors ----
  *
@@ -142,6 +250,10 @@ struct span btree_cursor_key(struct btree_cursor *cursor);
 /** The value under the cursor; valid until it moves. Reads large values when asked.
  * @return FIRN_OK; FIRN_E_NOT_FOUND if a large value is gone meanwhile; FIRN_E_IO, ... */
 firn_rc btree_cursor_value(struct btree_cursor *cursor, struct span *value);
+
+/** The cell under the cursor; valid until it moves. Nothing is read. FIRN_E_MISUSE if it stands on
+ * no row */
+firn_rc btree_cursor_cell(struct btree_cursor *cursor, struct btree_old *row);
 
 /* ---- Bulk build ---- */
 
@@ -213,6 +325,15 @@ struct btree_shape {
  */
 firn_rc btree_check(struct btree *tree, const struct btree_check_options *options,
                     struct btree_shape *shape);
+
+/**
+ * Judge a chain that was kept, and call a function for each of its pages, which are allocated to
+ * the index like those that btree_check finds. While nobody frees it.
+ *
+ * @return FIRN_OK; FIRN_E_CORRUPT: the cell is none of this tree, or its chain not whole; FIRN_E_IO
+ */
+firn_rc btree_chain_pages(struct btree *tree, struct span cell, btree_page_seen *seen,
+                          void *context);
 
 struct btree_counters {
     uint64_t splits;

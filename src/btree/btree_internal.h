@@ -17,9 +17,6 @@ enum {
     BTREE_CACHE_LINE = 64,
 };
 
-/** Not an error: what was looked at changed meanwhile, begin again. Never leaves this folder. */
-#define BTREE_AGAIN ((firn_rc)1)
-
 struct btree {
     struct btree_base base;
     uint32_t space;
@@ -27,6 +24,7 @@ struct btree {
     uint64_t index_id;
     uint64_t root_id; /* space and root page */
     uint32_t page_size_bytes;
+    unsigned head_bytes; /* of a large value that stay in its cell */
 
     /* Where the root was last time; any value does no harm, for the pool verifies it. */
     _Atomic(struct buffer_frame *) root_frame;
@@ -54,15 +52,36 @@ struct btree_bytes {
 /** Make room for size_bytes; the content is not kept. FIRN_E_NOMEM */
 firn_rc btree_bytes_reserve(struct btree_bytes *bytes, size_t size_bytes);
 
+/** Where a row is decided about or looked at, for btree_next_key. */
+struct btree_place {
+    struct btree *tree;   /* NULL: nowhere */
+    const uint8_t *leaf;  /* latched */
+    unsigned slot;        /* of the key behind, if it is in this leaf */
+    const uint8_t *right; /* the leaf on the right, if the mini-transaction has it; or NULL */
+    bool waits;           /* for latches of leaves on the right */
+
+    bool asked; /* btree_next_key has been called here, and this is its answer */
+    firn_rc rc;
+    struct span next;
+
+    struct buffer_frame **held; /* leaves on the right, latched shared */
+    unsigned held_count;
+    unsigned held_capacity;
+    uint32_t missing;            /* what AGAIN was about, or PAGE_NONE */
+    struct buffer_frame *pinned; /* what that was when it was last read, or NULL */
+};
+
 struct btree_session {
     struct btree_base base;
     struct mtr mtr;
     uint32_t page_size_bytes;
+    struct btree_place place;
     struct btree_bytes value;  /* what a get returns; the old value that a decision is about */
     struct btree_bytes packed; /* cells on their way from page to page */
     uint8_t *old_cell;         /* the value part of a cell that a decision was about */
     uint8_t *fence;            /* one key: a fence that must not point into its page */
     uint8_t *separators;       /* one key for each level */
+    uint8_t *next_key;         /* one key: the answer of btree_next_key */
 };
 
 /** Count one. Any thread. */
@@ -144,17 +163,75 @@ static inline bool btree_wants_latches(struct btree *tree, unsigned attempt)
 uint32_t btree_child_on_way(const struct btree *tree, const uint8_t *page,
                             const struct btree_target *target, unsigned *slot);
 
+/** Show a cell: of a large value the head. Of a cell of a changing leaf anything, but no more than
+ * the cell. */
+static inline void btree_show(const struct btree *tree, const struct slotted_cell *cell,
+                              struct btree_old *row)
+{
+    size_t head_bytes = tree->head_bytes;
+    row->is_large = cell->flags & SLOTTED_EXTERNAL;
+    row->cell = cell->value;
+    row->value = cell->value;
+    if (row->is_large && head_bytes < cell->value.size_bytes)
+        row->value.size_bytes = head_bytes;
+}
+
 /** btree_get into a buffer, which has room for a page at least afterwards. */
 firn_rc btree_read_value(struct btree *tree, struct span key, struct btree_bytes *buffer,
                          struct span *value);
 
 /**
- * Latch the leaf that a key belongs to exclusively, and give it to a mini-transaction.
+ * Latch the leaf that a key belongs to.
  *
- * @param leaf  set on success; the key lies between its fences
+ * @param mode   BUFFER_SHARED or BUFFER_EXCLUSIVE; buffer_unfix
+ * @param frame  set on success; the key lies between the leaf's fences
  */
-firn_rc btree_lock_leaf(struct btree *tree, struct mtr *mtr, struct span key,
-                        struct mtr_page **leaf);
+firn_rc btree_latch_leaf(struct btree *tree, struct span key, enum buffer_mode mode,
+                         struct buffer_frame **frame);
+
+/* ---- The key behind: look.c ---- */
+
+/**
+ * Begin to be at a place, which is left before the leaf is.
+ *
+ * @param slot   the first behind the key
+ * @param right  the leaf on the right where it is latched already; or NULL
+ * @param waits  false: no latch is waited for
+ */
+static inline void btree_place_enter(struct btree_session *session, struct btree *tree,
+                                     const uint8_t *leaf, unsigned slot, const uint8_t *right,
+                                     bool waits)
+{
+    struct btree_place *place = &session->place;
+    place->tree = tree;
+    place->leaf = leaf;
+    place->slot = slot;
+    place->right = right;
+    place->waits = waits;
+    place->asked = false;
+}
+
+/** Give back what is latched on the right. */
+void btree_place_release(struct btree_session *session);
+
+/** Leave a place, if there is one. */
+static inline void btree_place_leave(struct btree_session *session)
+{
+    session->place.tree = NULL;
+    if (session->place.held_count > 0)
+        btree_place_release(session);
+}
+
+/** After BTREE_AGAIN, with nothing latched: read what was missing, for the next time. */
+firn_rc btree_place_read(struct btree_session *session, struct btree *tree);
+
+/** The operation is over: forget what was read. */
+static inline void btree_place_end(struct btree_session *session)
+{
+    if (session->place.pinned != NULL)
+        buffer_unfix(session->base.pool, session->place.pinned, BUFFER_PIN);
+    session->place.pinned = NULL;
+}
 
 /* ---- Fresh pages, and giving up ---- */
 
@@ -246,7 +323,7 @@ firn_rc btree_pin(struct btree *tree, uint32_t page_no, struct buffer_frame **fr
 firn_rc btree_path_lock_pinned(struct btree_path *path, struct buffer_frame **frame,
                                struct mtr_page **page);
 
-/* ---- Changing one key: change.c, split.c, merge.c ---- */
+/* ---- Changing one key: edit.c, split.c, merge.c ---- */
 
 /** One entry of a tablespace's register of pages in limbo, claimed by somebody. */
 struct btree_claim {
@@ -263,7 +340,13 @@ struct btree_reference {
     uint64_t stamp; /* all pages of the chain have it, and no other chain that begins there */
 };
 
-enum { BTREE_REFERENCE_BYTES = 24 };
+enum {
+    BTREE_REFERENCE_BYTES = 24,
+    BTREE_CELL_MAX_BYTES = BTREE_HEAD_MAX_BYTES + BTREE_REFERENCE_BYTES, /* of a large value */
+};
+
+/* A key of any size goes with it. */
+_Static_assert(BTREE_CELL_MAX_BYTES <= PAGE_SIZE_MIN / 5 - PAGE_SIZE_MIN / 16 * 3, "head");
 
 /** What reading a large value came to: tells a chain that was freed from one that is damaged. */
 struct btree_chain_failure {
@@ -273,32 +356,32 @@ struct btree_chain_failure {
 
 /** A key that is being changed: what was decided, and what that still needs. */
 struct btree_write {
+    struct btree *tree;
     struct span key;
-    uint64_t index_id;
-    btree_decide *decide;
-    void *context;
-    bool wants_old;
+    const struct btree_edit *edit;
 
     /* What was decided, and about what: session->old_cell has the bytes of the cell's value. */
     bool decided;
+    bool asked_next; /* the decision was also about the key behind */
     enum btree_action action;
-    struct span value;
+    struct btree_new new;
     bool old_exists;
     unsigned old_flags;
     size_t old_size_bytes;
 
-    /* What goes into the cell: the value or a reference to it. */
+    /* What goes into the cell: the value, or its head and a reference. */
     struct span cell_value;
     unsigned cell_flags;
 
     /* Large values. */
-    bool old_is_read; /* session->value holds what old_read refers to */
-    struct btree_reference old_read;
+    bool old_is_read; /* session->value holds what `old_read` is the cell of */
+    uint8_t old_read[BTREE_CELL_MAX_BYTES];
+    size_t old_read_bytes;  /* of the cell */
+    size_t old_value_bytes; /* of the value */
     struct btree_chain_failure old_failure;
     struct btree_claim claim;
-    bool chain_written; /* `chain` holds the new value, and the claim's entry names it */
-    struct btree_reference chain;
-    uint8_t chain_cell[BTREE_REFERENCE_BYTES];
+    bool chain_written; /* `chain_cell` is the new value's, and the claim's entry names its chain */
+    uint8_t chain_cell[BTREE_CELL_MAX_BYTES];
     bool frees_old; /* the claim's entry has come to name the old value's chain */
     bool is_done;   /* carried out, and the claim's entry set accordingly */
 };
@@ -307,9 +390,23 @@ struct btree_write {
 bool btree_write_holds(const struct btree_session *session, const struct btree_write *write,
                        const uint8_t *leaf, unsigned slot, bool found);
 
-/** Latch what the write needs beside index pages: the register of limbo. Before the first change.
+/**
+ * See that a decision counts that was made in an earlier visit to the leaf, which is latched again:
+ * if it was about the key behind, make it anew.
+ *
+ * @param right  the leaf on the right if the mini-transaction has it, or NULL
+ * @param waits  whether latches of other leaves on the right may be waited for
+ * @return FIRN_OK; BTREE_AGAIN: visit the leaf once more; what decide set
  */
+firn_rc btree_write_confirm(struct btree_session *session, struct btree_write *write,
+                            const uint8_t *leaf, unsigned slot, bool found, const uint8_t *right,
+                            bool waits);
+
+/** Latch what the write needs beside index pages: the register of limbo. */
 firn_rc btree_write_prepare(struct btree_session *session, struct btree_write *write);
+
+/** The last before the first change: the companion. */
+firn_rc btree_write_accompany(struct btree_session *session, struct btree_write *write);
 
 /** Record the fates of chains, in the mini-transaction that puts or deletes the cell. */
 void btree_write_chains(struct btree_session *session, struct btree_write *write);

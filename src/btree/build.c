@@ -268,7 +268,7 @@ firn_rc btree_build_add(struct btree_build *build, struct span key, struct span 
 {
     struct btree *tree = build->tree;
     struct build_level *leaf = &build->levels[0];
-    uint8_t reference_bytes[BTREE_REFERENCE_BYTES];
+    uint8_t cell[BTREE_CELL_MAX_BYTES];
     unsigned flags = 0;
     if (build->has_failed)
         return rc_raise(FIRN_E_MISUSE, "building the index has failed: abandon it");
@@ -283,8 +283,7 @@ firn_rc btree_build_add(struct btree_build *build, struct span key, struct span 
         rc = btree_chain_write(build->session, tree, value, &build->claim, BUILD_BLOB_ENTRY,
                                &build->blob_tail, &reference);
         if (rc == FIRN_OK)
-            btree_reference_put(reference_bytes, &reference);
-        value = span_of(reference_bytes, sizeof reference_bytes);
+            value = btree_cell_put(tree, value, &reference, cell);
         flags = SLOTTED_EXTERNAL;
     }
     if (rc == FIRN_OK)

@@ -9,24 +9,29 @@
 #include "base/inject.h"
 #include "btree/blob_internal.h"
 
-void btree_reference_put(uint8_t to[BTREE_REFERENCE_BYTES], const struct btree_reference *reference)
+struct span btree_cell_put(const struct btree *tree, struct span value,
+                           const struct btree_reference *reference, uint8_t *to)
 {
-    put_u32(to, reference->first_page);
-    put_u32(to + 4, reference->page_count);
-    put_u64(to + 8, reference->size_bytes);
-    put_u64(to + 16, reference->stamp);
+    uint8_t *at = to + tree->head_bytes;
+    memcpy(to, value.bytes, tree->head_bytes);
+    put_u32(at, reference->first_page);
+    put_u32(at + 4, reference->page_count);
+    put_u64(at + 8, reference->size_bytes);
+    put_u64(at + 16, reference->stamp);
+    return span_of(to, tree->head_bytes + BTREE_REFERENCE_BYTES);
 }
 
 void btree_reference_get(struct span cell, struct btree_reference *reference)
 {
-    uint8_t bytes[BTREE_REFERENCE_BYTES] = {0};
-    memcpy(bytes, cell.bytes,
-           cell.size_bytes < BTREE_REFERENCE_BYTES ? cell.size_bytes : BTREE_REFERENCE_BYTES);
+    static const uint8_t nothing[BTREE_REFERENCE_BYTES];
+    const uint8_t *from = cell.size_bytes >= BTREE_REFERENCE_BYTES
+                              ? cell.bytes + cell.size_bytes - BTREE_REFERENCE_BYTES
+                              : nothing;
     *reference = (struct btree_reference){
-        .first_page = get_u32(bytes),
-        .page_count = get_u32(bytes + 4),
-        .size_bytes = get_u64(bytes + 8),
-        .stamp = get_u64(bytes + 16),
+        .first_page = get_u32(from),
+        .page_count = get_u32(from + 4),
+        .size_bytes = get_u64(from + 8),
+        .stamp = get_u64(from + 16),
     };
 }
 
@@ -34,6 +39,36 @@ bool btree_reference_equals(const struct btree_reference *left, const struct btr
 {
     return left->first_page == right->first_page && left->page_count == right->page_count &&
            left->size_bytes == right->size_bytes && left->stamp == right->stamp;
+}
+
+bool btree_cell_is_sound(const struct btree *tree, struct span cell)
+{
+    uint64_t capacity = blob_capacity(tree->page_size_bytes);
+    struct btree_reference reference;
+    btree_reference_get(cell, &reference);
+    return cell.size_bytes == tree->head_bytes + BTREE_REFERENCE_BYTES &&
+           reference.page_count != 0 && reference.size_bytes <= reference.page_count * capacity &&
+           reference.size_bytes > (reference.page_count - 1) * capacity;
+}
+
+/* How many bytes the page has that holds them from a position on. */
+static size_t bytes_at(const struct btree *tree, const struct btree_reference *reference,
+                       uint64_t position)
+{
+    uint64_t left = reference->size_bytes - position;
+    size_t capacity = blob_capacity(tree->page_size_bytes);
+    return left < capacity ? (size_t)left : capacity;
+}
+
+bool btree_chain_has(const struct btree *tree, const struct btree_reference *reference,
+                     uint64_t position, const uint8_t *page)
+{
+    return page_type(page) == PAGE_TYPE_BLOB &&
+           get_u64(page + BLOB_AT_INDEX_ID) == tree->index_id &&
+           get_u64(page + BLOB_AT_STAMP) == reference->stamp &&
+           get_u32(page + BLOB_AT_FIRST) == reference->first_page &&
+           get_u64(page + BLOB_AT_POSITION) == position &&
+           get_u32(page + BLOB_AT_LENGTH) == bytes_at(tree, reference, position);
 }
 
 /* ---- Reading ---- */
@@ -67,66 +102,71 @@ static void read_ahead(struct chain_reader *reader, uint32_t run)
 /* Take a page's bytes. Returns false if it is not the page that the reference leads to. */
 static bool take_page(struct chain_reader *reader, const uint8_t *page)
 {
-    const struct btree_reference *reference = reader->reference;
-    uint64_t left = reference->size_bytes - reader->position;
-    size_t capacity = blob_capacity(reader->tree->page_size_bytes);
-    size_t expected = left < capacity ? (size_t)left : capacity;
-    if (page_type(page) != PAGE_TYPE_BLOB ||
-        get_u64(page + BLOB_AT_INDEX_ID) != reader->tree->index_id ||
-        get_u64(page + BLOB_AT_STAMP) != reference->stamp ||
-        get_u32(page + BLOB_AT_FIRST) != reference->first_page ||
-        get_u64(page + BLOB_AT_POSITION) != reader->position ||
-        get_u32(page + BLOB_AT_LENGTH) != expected)
+    if (!btree_chain_has(reader->tree, reader->reference, reader->position, page))
         return false;
-    memcpy(reader->to + reader->position, page + BLOB_AT_DATA, expected);
-    reader->position += expected;
+    size_t size_bytes = bytes_at(reader->tree, reader->reference, reader->position);
+    memcpy(reader->to + reader->position, page + BLOB_AT_DATA, size_bytes);
+    reader->position += size_bytes;
     return true;
 }
 
-firn_rc btree_chain_read(struct btree *tree, const struct btree_reference *reference,
-                         struct btree_bytes *value)
+/* Take the page that the reader has come to, and go on to the next. */
+static firn_rc read_page(struct chain_reader *reader)
 {
+    struct btree *tree = reader->tree;
     struct buffer_pool *pool = tree->base.pool;
-    uint64_t capacity = blob_capacity(tree->page_size_bytes);
-    if (reference->page_count == 0 || reference->size_bytes > reference->page_count * capacity ||
-        reference->size_bytes <= (reference->page_count - 1) * capacity)
+    struct buffer_frame *frame;
+    firn_rc rc = buffer_fix(pool, page_id_of(tree->space, reader->page_no), BUFFER_SHARED,
+                            BUFFER_HINT_NORMAL, &frame);
+    if (rc != FIRN_OK)
+        return btree_missing_page(tree, reader->page_no, rc);
+    const uint8_t *page = buffer_page(pool, frame);
+    bool good = take_page(reader, page);
+    uint32_t next = get_u32(page + BLOB_AT_NEXT);
+    uint32_t run = get_u32(page + BLOB_AT_RUN);
+    buffer_unfix(pool, frame, BUFFER_SHARED);
+    if (!good)
         return BTREE_AGAIN;
-    FIRN_TRY(btree_bytes_reserve(value, reference->size_bytes));
-    struct chain_reader reader = {
-        .tree = tree, .reference = reference, .to = value->bytes, .page_no = reference->first_page};
-    for (uint32_t i = 0; i < reference->page_count; i++) {
-        struct buffer_frame *frame;
-        firn_rc rc = buffer_fix(pool, page_id_of(tree->space, reader.page_no), BUFFER_SHARED,
-                                BUFFER_HINT_NORMAL, &frame);
-        if (rc != FIRN_OK)
-            return btree_missing_page(tree, reader.page_no, rc);
-        const uint8_t *page = buffer_page(pool, frame);
-        bool good = take_page(&reader, page);
-        uint32_t next = get_u32(page + BLOB_AT_NEXT);
-        uint32_t run = get_u32(page + BLOB_AT_RUN);
-        buffer_unfix(pool, frame, BUFFER_SHARED);
-        if (!good)
-            return BTREE_AGAIN;
-        INJECT("btree-chain-page-read");
-        read_ahead(&reader, run);
-        reader.page_no = next;
-    }
+    INJECT("btree-chain-page-read");
+    read_ahead(reader, run);
+    reader->page_no = next;
     return FIRN_OK;
 }
 
-firn_rc btree_chain_read_seen(struct btree *tree, const struct btree_reference *reference,
-                              struct btree_bytes *value, struct btree_chain_failure *failure)
+firn_rc btree_chain_read(struct btree *tree, struct span cell, struct btree_bytes *value,
+                         size_t *size_bytes)
 {
+    struct btree_reference reference;
+    if (!btree_cell_is_sound(tree, cell))
+        return BTREE_AGAIN;
+    btree_reference_get(cell, &reference);
+    FIRN_TRY(btree_bytes_reserve(value, tree->head_bytes + reference.size_bytes));
+    memcpy(value->bytes, cell.bytes, tree->head_bytes);
+    struct chain_reader reader = {.tree = tree,
+                                  .reference = &reference,
+                                  .to = value->bytes + tree->head_bytes,
+                                  .page_no = reference.first_page};
+    for (uint32_t i = 0; i < reference.page_count; i++)
+        FIRN_TRY(read_page(&reader));
+    *size_bytes = tree->head_bytes + reference.size_bytes;
+    return FIRN_OK;
+}
+
+firn_rc btree_chain_read_seen(struct btree *tree, struct span cell, struct btree_bytes *value,
+                              size_t *size_bytes, struct btree_chain_failure *failure)
+{
+    struct btree_reference reference;
+    btree_reference_get(cell, &reference);
     /* Seen before and after a read that failed: it was referred to all the while. */
-    if (failure->rc != FIRN_OK && btree_reference_equals(reference, &failure->reference))
+    if (failure->rc != FIRN_OK && btree_reference_equals(&reference, &failure->reference))
         return failure->rc != BTREE_AGAIN
                    ? failure->rc
-                   : btree_raise_corrupt(tree, reference->first_page,
+                   : btree_raise_corrupt(tree, reference.first_page,
                                          "begins a large value that is not whole");
-    firn_rc rc = btree_chain_read(tree, reference, value);
+    firn_rc rc = btree_chain_read(tree, cell, value, size_bytes);
     if (rc == FIRN_OK || rc == FIRN_E_NOMEM)
         return rc;
-    *failure = (struct btree_chain_failure){rc, *reference};
+    *failure = (struct btree_chain_failure){rc, reference};
     return BTREE_AGAIN;
 }
 
@@ -137,7 +177,7 @@ struct chain_writer {
     struct btree *tree;
     struct btree_claim *claim;
     unsigned which;
-    struct span value;
+    struct span value; /* without its head */
     struct btree_reference reference;
     uint32_t written; /* pages */
     uint32_t tail;    /* the page that the next one is linked to, or PAGE_NONE */
@@ -234,6 +274,8 @@ firn_rc btree_chain_write(struct btree_session *session, struct btree *tree, str
     if (value.size_bytes > UINT32_MAX)
         return rc_raise(FIRN_E_INVALID, "a value of %zu bytes is too large: 4 GiB less one at most",
                         value.size_bytes);
+    ENSURE(value.size_bytes > tree->head_bytes);
+    value = span_of(value.bytes + tree->head_bytes, value.size_bytes - tree->head_bytes);
     struct chain_writer writer = {
         .session = session,
         .tree = tree,
@@ -244,7 +286,6 @@ firn_rc btree_chain_write(struct btree_session *session, struct btree *tree, str
                       .size_bytes = value.size_bytes},
         .tail = *tail,
     };
-    ENSURE(value.size_bytes > 0);
     while (writer.written < writer.reference.page_count) {
         FIRN_TRY(write_step(&writer));
         INJECT("btree-limbo-step");

@@ -198,19 +198,6 @@ struct check_chain {
     uint64_t position;
 };
 
-static bool chain_page_fits(const struct btree *tree, const struct check_chain *chain,
-                            const uint8_t *page)
-{
-    uint64_t left = chain->reference.size_bytes - chain->position;
-    uint64_t capacity = blob_capacity(tree->page_size_bytes);
-    return page_type(page) == PAGE_TYPE_BLOB &&
-           get_u64(page + BLOB_AT_INDEX_ID) == tree->index_id &&
-           get_u64(page + BLOB_AT_STAMP) == chain->reference.stamp &&
-           get_u32(page + BLOB_AT_FIRST) == chain->reference.first_page &&
-           get_u64(page + BLOB_AT_POSITION) == chain->position &&
-           get_u32(page + BLOB_AT_LENGTH) == (left < capacity ? left : capacity);
-}
-
 /* @param fits  set on success: the page was read and is the right one */
 static firn_rc check_chain_page(struct check_walker *walker, struct check_chain *chain, bool *fits)
 {
@@ -224,7 +211,7 @@ static firn_rc check_chain_page(struct check_walker *walker, struct check_chain 
     if (rc != FIRN_OK)
         return judge_failure(check, chain->page_no, rc);
     const uint8_t *page = buffer_page(tree->base.pool, frame);
-    *fits = chain_page_fits(tree, chain, page);
+    *fits = btree_chain_has(tree, &chain->reference, chain->position, page);
     if (*fits) {
         see(check, chain->page_no);
         walker->shape.blob_pages++;
@@ -242,17 +229,14 @@ static firn_rc check_chain_page(struct check_walker *walker, struct check_chain 
 static firn_rc check_large(struct check_walker *walker, uint32_t leaf, struct span cell)
 {
     struct check *check = walker->check;
-    uint64_t capacity = blob_capacity(check->tree->page_size_bytes);
     struct check_chain chain = {.leaf = leaf};
     btree_reference_get(cell, &chain.reference);
     const struct btree_reference *reference = &chain.reference;
-    if (cell.size_bytes != BTREE_REFERENCE_BYTES || reference->page_count == 0 ||
-        reference->size_bytes > reference->page_count * capacity ||
-        reference->size_bytes <= (reference->page_count - 1) * capacity) {
+    if (!btree_cell_is_sound(check->tree, cell)) {
         report(check, leaf, "has a reference to a large value that makes no sense");
         return FIRN_OK;
     }
-    walker->shape.value_bytes += reference->size_bytes;
+    walker->shape.value_bytes += check->tree->head_bytes + reference->size_bytes;
     chain.page_no = reference->first_page;
     bool fits = true;
     /* The chain may go on: a bulk build links all its large values. */

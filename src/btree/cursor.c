@@ -260,20 +260,39 @@ struct span btree_cursor_key(struct btree_cursor *cursor)
     return span_of(cursor->key, size_bytes);
 }
 
+/* The cell under the cursor. Returns false if it stands on no row. */
+static inline bool cell_here(const struct btree_cursor *cursor, struct slotted_cell *cell)
+{
+    return cursor->slot >= 0 &&
+           slotted_cell(cursor->leaf, cursor->page_size_bytes, (unsigned)cursor->slot, cell);
+}
+
+static firn_rc raise_nowhere(void)
+{
+    return rc_raise(FIRN_E_MISUSE, "the cursor stands on no row: seek first");
+}
+
+firn_rc btree_cursor_cell(struct btree_cursor *cursor, struct btree_old *row)
+{
+    struct slotted_cell cell;
+    if (!cell_here(cursor, &cell))
+        return raise_nowhere();
+    btree_show(cursor->tree, &cell, row);
+    return FIRN_OK;
+}
+
 firn_rc btree_cursor_value(struct btree_cursor *cursor, struct span *value)
 {
     struct slotted_cell cell;
-    if (cursor->slot < 0 ||
-        !slotted_cell(cursor->leaf, cursor->page_size_bytes, (unsigned)cursor->slot, &cell))
-        return rc_raise(FIRN_E_MISUSE, "the cursor stands on no row: seek first");
+    size_t size_bytes;
+    if (!cell_here(cursor, &cell))
+        return raise_nowhere();
     *value = cell.value;
     if (!(cell.flags & SLOTTED_EXTERNAL))
         return FIRN_OK;
-    struct btree_reference reference;
-    btree_reference_get(cell.value, &reference);
-    firn_rc rc = btree_chain_read(cursor->tree, &reference, &cursor->value);
+    firn_rc rc = btree_chain_read(cursor->tree, cell.value, &cursor->value, &size_bytes);
     if (rc == FIRN_OK)
-        *value = span_of(cursor->value.bytes, reference.size_bytes);
+        *value = span_of(cursor->value.bytes, size_bytes);
     /* The leaf may refer to another one by now. */
     return rc == FIRN_OK
                ? rc

@@ -187,8 +187,9 @@ firn_rc btree_descend(struct btree *tree, const struct btree_target *target, boo
 
 /* Latch the leaf under a node that has been reached, or the root that is a leaf; the node is closed
  * in any case. */
-static firn_rc lock_below(struct btree *tree, const struct btree_target *target,
-                          struct btree_node *above, struct buffer_frame **frame)
+static firn_rc latch_below(struct btree *tree, const struct btree_target *target,
+                           struct btree_node *above, enum buffer_mode mode,
+                           struct buffer_frame **frame)
 {
     struct buffer_pool *pool = tree->base.pool;
     unsigned slot;
@@ -205,8 +206,7 @@ static firn_rc lock_below(struct btree *tree, const struct btree_target *target,
     INJECT("btree-leaf-found");
     if (is_root) /* the same page cannot be latched twice */
         btree_node_close(tree, above);
-    firn_rc rc =
-        buffer_fix(pool, page_id_of(tree->space, page_no), BUFFER_EXCLUSIVE, target->hint, frame);
+    firn_rc rc = buffer_fix(pool, page_id_of(tree->space, page_no), mode, target->hint, frame);
     bool valid = is_root || btree_node_valid(tree, above);
     if (!is_root)
         btree_node_close(tree, above);
@@ -216,34 +216,34 @@ static firn_rc lock_below(struct btree *tree, const struct btree_target *target,
         if (valid && is_root)
             valid = btree_is_node(tree, page) && slotted_level(page) == 0;
         if (!valid)
-            buffer_unfix(pool, *frame, BUFFER_EXCLUSIVE);
+            buffer_unfix(pool, *frame, mode);
     }
     if (!valid)
         return BTREE_AGAIN;
     return btree_missing_page(tree, page_no, rc);
 }
 
-firn_rc btree_lock_leaf(struct btree *tree, struct mtr *mtr, struct span key,
-                        struct mtr_page **leaf)
+firn_rc btree_latch_leaf(struct btree *tree, struct span key, enum buffer_mode mode,
+                         struct buffer_frame **frame)
 {
     struct btree_target target = {.way = BTREE_WAY_KEY, .key = key, .level = 1};
-    struct buffer_frame *frame;
+    struct buffer_frame *latched;
     firn_rc rc = BTREE_AGAIN;
     for (unsigned attempt = 0; rc == BTREE_AGAIN; attempt++) {
         struct btree_node above;
         rc = btree_descend(tree, &target, btree_wants_latches(tree, attempt), &above);
         if (rc == FIRN_OK)
-            rc = lock_below(tree, &target, &above, &frame);
+            rc = latch_below(tree, &target, &above, mode, &latched);
     }
     FIRN_TRY(rc);
-    const uint8_t *page = buffer_page(tree->base.pool, frame);
+    const uint8_t *page = buffer_page(tree->base.pool, latched);
     if (!btree_is_node(tree, page) || slotted_level(page) != 0 ||
         !slotted_covers(page, tree->page_size_bytes, key)) {
-        rc = btree_raise_corrupt(tree, page_id_number(buffer_page_id(frame)),
+        rc = btree_raise_corrupt(tree, page_id_number(buffer_page_id(latched)),
                                  "is not the leaf that its parent says it is");
-        buffer_unfix(tree->base.pool, frame, BUFFER_EXCLUSIVE);
+        buffer_unfix(tree->base.pool, latched, mode);
         return rc;
     }
-    *leaf = mtr_take(mtr, frame);
+    *frame = latched;
     return FIRN_OK;
 }

@@ -4,32 +4,24 @@
 #include "base/inject.h"
 #include "btree/blob_internal.h"
 
-/* What a look at a leaf found. */
-struct found {
-    bool is_there;
-    bool is_external;
-    struct span value; /* copied */
-};
-
-/* Copy a key's value out of a leaf. What is copied from a changing leaf may be anything, but it is
- * not more than a page. */
-static void copy_out(const uint8_t *leaf, uint32_t page_size_bytes, struct span key, uint8_t *to,
-                     struct found *found)
+/* Copy a key's cell out of a leaf. What is copied from a changing leaf may be anything, but it is
+ * not more than a page. Returns false if the key is not there. */
+static bool copy_out(const struct btree *tree, const uint8_t *leaf, struct span key, uint8_t *to,
+                     struct btree_old *row)
 {
     unsigned slot;
     struct slotted_cell cell;
-    *found = (struct found){.is_there = false};
-    if (!slotted_search(leaf, page_size_bytes, key, &slot) ||
-        !slotted_cell(leaf, page_size_bytes, slot, &cell))
-        return;
+    if (!slotted_search(leaf, tree->page_size_bytes, key, &slot) ||
+        !slotted_cell(leaf, tree->page_size_bytes, slot, &cell))
+        return false;
     memcpy(to, cell.value.bytes, cell.value.size_bytes);
-    found->is_there = true;
-    found->is_external = cell.flags & SLOTTED_EXTERNAL;
-    found->value = span_of(to, cell.value.size_bytes);
+    cell.value.bytes = to;
+    btree_show(tree, &cell, row);
+    return true;
 }
 
 /* Look a key up in its leaf until the leaf has stood still meanwhile. */
-static firn_rc look_up(struct btree *tree, struct span key, uint8_t *to, struct found *found)
+static firn_rc look_up(struct btree *tree, struct span key, uint8_t *to, struct btree_old *row)
 {
     struct btree_target target = {.way = BTREE_WAY_KEY, .key = key};
     for (unsigned attempt = 0;; attempt++) {
@@ -38,12 +30,12 @@ static firn_rc look_up(struct btree *tree, struct span key, uint8_t *to, struct 
         if (rc == BTREE_AGAIN)
             continue;
         FIRN_TRY(rc);
-        copy_out(leaf.page, tree->page_size_bytes, key, to, found);
+        bool found = copy_out(tree, leaf.page, key, to, row);
         INJECT("btree-value-copied");
         bool valid = btree_node_valid(tree, &leaf);
         btree_node_close(tree, &leaf);
         if (valid)
-            return FIRN_OK;
+            return found ? FIRN_OK : FIRN_E_NOT_FOUND;
     }
 }
 
@@ -51,23 +43,22 @@ firn_rc btree_read_value(struct btree *tree, struct span key, struct btree_bytes
                          struct span *value)
 {
     struct btree_chain_failure failure = {FIRN_OK, {0}};
-    struct btree_reference reference;
-    struct found found;
+    uint8_t cell[BTREE_CELL_MAX_BYTES];
+    struct btree_old row;
+    size_t size_bytes;
     firn_rc rc;
     FIRN_TRY(btree_bytes_reserve(buffer, tree->page_size_bytes));
     do {
-        FIRN_TRY(look_up(tree, key, buffer->bytes, &found));
-        if (!found.is_there)
-            return FIRN_E_NOT_FOUND;
-        if (!found.is_external) {
-            *value = found.value;
+        FIRN_TRY(look_up(tree, key, buffer->bytes, &row));
+        if (!row.is_large) {
+            *value = row.value;
             return FIRN_OK;
         }
-        btree_reference_get(found.value, &reference);
-        rc = btree_chain_read_seen(tree, &reference, buffer, &failure);
+        row.cell = btree_cell_copy(row.cell, cell);
+        rc = btree_chain_read_seen(tree, row.cell, buffer, &size_bytes, &failure);
     } while (rc == BTREE_AGAIN);
     if (rc == FIRN_OK)
-        *value = span_of(buffer->bytes, reference.size_bytes);
+        *value = span_of(buffer->bytes, size_bytes);
     return rc;
 }
 
@@ -76,4 +67,14 @@ firn_rc btree_get(struct btree_session *session, struct btree *tree, struct span
 {
     FIRN_TRY(btree_check_key(tree, key));
     return btree_read_value(tree, key, &session->value, value);
+}
+
+firn_rc btree_get_cell(struct btree_session *session, struct btree *tree, struct span key,
+                       struct btree_old *row)
+{
+    struct btree_old found;
+    FIRN_TRY(btree_check_key(tree, key));
+    FIRN_TRY(look_up(tree, key, session->value.bytes, &found));
+    *row = found;
+    return FIRN_OK;
 }

@@ -166,6 +166,19 @@ void btree_claim_set(struct btree_session *session, struct btree_claim *claim, u
               span_of(bytes, sizeof bytes));
 }
 
+void btree_limbo_name(const struct btree *tree, struct span cell, struct btree_limbo_entry *entry)
+{
+    struct btree_reference reference;
+    btree_reference_get(cell, &reference);
+    *entry = (struct btree_limbo_entry){
+        .kind = BTREE_LIMBO_CHAIN,
+        .first_page = reference.first_page,
+        .page_count = reference.page_count,
+        .index_id = tree->index_id,
+        .stamp = reference.stamp,
+    };
+}
+
 void btree_claim_drop(struct btree_session *session, struct btree_claim *claim)
 {
     if (claim->frame != NULL)

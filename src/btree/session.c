@@ -3,6 +3,7 @@
  */
 #include "btree/btree_internal.h"
 
+#include "base/check.h"
 #include "base/memory.h"
 
 firn_rc btree_bytes_reserve(struct btree_bytes *bytes, size_t size_bytes)
@@ -28,13 +29,16 @@ firn_rc btree_session_open(const struct btree_base *base, struct btree_session *
     firn_rc rc;
     made->base = *base;
     made->page_size_bytes = page_size_bytes;
+    made->place.missing = PAGE_NONE;
     mtr_init(&made->mtr, base->pool, base->redo);
     FIRN_TRY_GOTO(btree_bytes_reserve(&made->value, page_size_bytes), failed);
     FIRN_TRY_GOTO(btree_bytes_reserve(&made->packed, page_size_bytes + key_max), failed);
     made->old_cell = memory_alloc(slotted_cell_max(page_size_bytes));
     made->fence = memory_alloc(key_max);
     made->separators = memory_alloc(BTREE_HEIGHT_MAX * key_max);
-    if (made->old_cell == NULL || made->fence == NULL || made->separators == NULL) {
+    made->next_key = memory_alloc(key_max);
+    if (made->old_cell == NULL || made->fence == NULL || made->separators == NULL ||
+        made->next_key == NULL) {
         rc = rc_raise(FIRN_E_NOMEM, "no memory for a session");
         goto failed;
     }
@@ -49,6 +53,8 @@ void btree_session_close(struct btree_session *session)
 {
     if (session == NULL)
         return;
+    memory_free(session->place.held);
+    memory_free(session->next_key);
     memory_free(session->separators);
     memory_free(session->fence);
     memory_free(session->old_cell);
@@ -146,6 +152,12 @@ void btree_close(struct btree *tree)
         return;
     pthread_rwlock_destroy(&tree->structure);
     memory_free(tree);
+}
+
+void btree_set_head(struct btree *tree, unsigned head_bytes)
+{
+    ENSURE(head_bytes <= BTREE_HEAD_MAX_BYTES);
+    tree->head_bytes = head_bytes;
 }
 
 size_t btree_key_max(const struct btree *tree)

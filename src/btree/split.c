@@ -14,6 +14,11 @@ enum {
     PAGES_USUAL = 3, /* that a split takes: of the leaf, its parent, perhaps the root */
 };
 
+/* Of each level the node, its neighbour and a fresh one, and another fresh one of the root, which
+ * has no neighbour; the register of limbo, the tablespace's own, the companion's. */
+_Static_assert(3 * BTREE_HEIGHT_MAX + 1 + SPACE_MTR_PAGES + BTREE_COMPANION_PAGES <= MTR_PAGES_MAX,
+               "a split of all levels");
+
 /* One node that is split. */
 struct split_level {
     struct buffer_frame *neighbour_pin; /* the sibling on the right, pinned; or NULL */
@@ -199,7 +204,8 @@ static firn_rc reserve_memory(struct split *split)
     struct btree_session *session = split->session;
     uint32_t page_size_bytes = split->tree->page_size_bytes;
     size_t key_max = slotted_key_max(page_size_bytes);
-    size_t log_bytes = mtr_cost(slotted_cell_max(page_size_bytes));
+    size_t log_bytes =
+        mtr_cost(slotted_cell_max(page_size_bytes)) + split->write->edit->companion_log_bytes;
     for (unsigned level = 0; level < split->count; level++) {
         const uint8_t *page = split->path.nodes[level].page;
         size_t packed = slotted_packed_bytes(page, page_size_bytes, 0, slotted_count(page));
@@ -226,7 +232,19 @@ static void return_pages(struct split *split)
     }
 }
 
-/* Memory, the register, pages: all that may fail. */
+/* A decision about the key behind: the leaf on the right is latched, as it is to be changed.
+ * Nothing else is waited for. */
+static firn_rc confirm(struct split *split)
+{
+    const struct split_level *at = &split->levels[0];
+    firn_rc rc = btree_write_confirm(split->session, split->write, split->path.nodes[0].page,
+                                     at->slot, split->replaces,
+                                     at->neighbour != NULL ? at->neighbour->bytes : NULL, false);
+    split->is_moot = rc == BTREE_AGAIN;
+    return rc;
+}
+
+/* Memory, the register, pages, the companion: all that may fail. */
 static firn_rc get_means(struct split *split)
 {
     struct btree_session *session = split->session;
@@ -241,6 +259,8 @@ static firn_rc get_means(struct split *split)
         if (rc == FIRN_OK && is_root(split, level))
             rc = btree_fresh_page(session, tree->space, tree->index_id, near, &at->left);
     }
+    if (rc == FIRN_OK)
+        rc = btree_write_accompany(session, split->write);
     if (rc != FIRN_OK)
         return_pages(split);
     return rc;
@@ -372,15 +392,17 @@ static firn_rc try_split(struct split *split, unsigned attempt, uint64_t *end_ls
     if (rc == FIRN_OK)
         rc = plan(split);
     if (rc == FIRN_OK)
+        rc = confirm(split);
+    if (rc == FIRN_OK)
         rc = get_means(split);
-    if (rc != FIRN_OK) {
+    if (rc == FIRN_OK) {
+        carry_out(split);
+        btree_write_chains(split->session, split->write);
+        rc = btree_path_commit(path, end_lsn);
+    } else {
         rc = btree_path_abandon(path, rc);
-        unpin_neighbours(split);
-        return rc;
     }
-    carry_out(split);
-    btree_write_chains(split->session, split->write);
-    rc = btree_path_commit(path, end_lsn);
+    btree_place_leave(split->session);
     unpin_neighbours(split);
     return rc;
 }

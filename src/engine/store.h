@@ -125,8 +125,8 @@ struct btree_session *store_session_btree(struct store_session *session);
 /** How far this session's commits go; the store's flush_log_at_commit at first. */
 void store_session_set_flush(struct store_session *session, enum redo_flush flush);
 
-/** Put, insert, delete: as btree.h; store_commit makes what this session did since the last commit
- * durable as its flush mode says. */
+/** Put, insert, delete, edit: as btree.h; store_commit makes what this session did since the last
+ * commit durable as its flush mode says. */
 firn_rc store_put(struct store_session *session, struct btree *tree, struct span key,
                   struct span value);
 firn_rc store_insert(struct store_session *session, struct btree *tree, struct span key,
@@ -134,8 +134,8 @@ firn_rc store_insert(struct store_session *session, struct btree *tree, struct s
 firn_rc store_delete(struct store_session *session, struct btree *tree, struct span key);
 firn_rc store_get(struct store_session *session, struct btree *tree, struct span key,
                   struct span *value);
-firn_rc store_change(struct store_session *session, struct btree *tree, struct span key,
-                     btree_decide *decide, bool wants_old, void *context);
+firn_rc store_edit(struct store_session *session, struct btree *tree, struct span key,
+                   const struct btree_edit *edit);
 firn_rc store_commit(struct store_session *session);
 
 /* ---- Judging, numbers ---- */

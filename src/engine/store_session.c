@@ -80,11 +80,11 @@ firn_rc store_get(struct store_session *session, struct btree *tree, struct span
     return btree_get(session->btree, tree, key, value);
 }
 
-firn_rc store_change(struct store_session *session, struct btree *tree, struct span key,
-                     btree_decide *decide, bool wants_old, void *context)
+firn_rc store_edit(struct store_session *session, struct btree *tree, struct span key,
+                   const struct btree_edit *edit)
 {
     uint64_t end_lsn = 0;
-    firn_rc rc = btree_change(session->btree, tree, key, decide, wants_old, context, &end_lsn);
+    firn_rc rc = btree_edit(session->btree, tree, key, edit, &end_lsn);
     return note_change(session, rc, end_lsn);
 }
 

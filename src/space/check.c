@@ -30,19 +30,28 @@ static firn_rc walk_open(struct space_set *set, uint32_t space, struct walk *wal
     return FIRN_OK;
 }
 
+/** Fix a map page to look at it. */
+static firn_rc fix_map(struct space_set *set, struct space *space, uint32_t number,
+                       struct buffer_frame **frame)
+{
+    uint32_t page_no = map_page_no(set->options.page_size_bytes, number);
+    FIRN_TRY(buffer_fix(set->pool, page_id_of(space_id(space), page_no), BUFFER_SHARED,
+                        BUFFER_HINT_SCAN, frame));
+    const uint8_t *map = buffer_page(set->pool, *frame);
+    if (page_type(map) == PAGE_TYPE_MAP && get_u32(map + AT_MAP_NUMBER) == number)
+        return FIRN_OK;
+    buffer_unfix(set->pool, *frame, BUFFER_SHARED);
+    return rc_raise(FIRN_E_CORRUPT, "page %u of %s ought to be map %u of its extents", page_no,
+                    space->path, number);
+}
+
 static firn_rc walk_load_map(struct walk *walk, uint32_t number)
 {
     struct space_set *set = walk->set;
-    uint32_t page_size = set->options.page_size_bytes;
-    uint32_t page_no = map_page_no(page_size, number);
     struct buffer_frame *frame;
-    FIRN_TRY(buffer_fix(set->pool, page_id_of(space_id(walk->space), page_no), BUFFER_SHARED,
-                        BUFFER_HINT_SCAN, &frame));
-    memcpy(walk->map, buffer_page(set->pool, frame), page_size);
+    FIRN_TRY(fix_map(set, walk->space, number, &frame));
+    memcpy(walk->map, buffer_page(set->pool, frame), set->options.page_size_bytes);
     buffer_unfix(set->pool, frame, BUFFER_SHARED);
-    if (page_type(walk->map) != PAGE_TYPE_MAP || get_u32(walk->map + AT_MAP_NUMBER) != number)
-        return rc_raise(FIRN_E_CORRUPT, "page %u of %s ought to be map %u of its extents", page_no,
-                        walk->space->path, number);
     return FIRN_OK;
 }
 
@@ -96,6 +105,26 @@ firn_rc space_each_page(struct space_set *set, uint32_t space, space_page_visit 
 out:
     memory_free(walk.map);
     return rc;
+}
+
+firn_rc space_has_page(struct space_set *set, uint32_t space, uint32_t page_no, bool *has)
+{
+    uint32_t span = map_extents(set->options.page_size_bytes);
+    uint32_t extent = page_no / SPACE_EXTENT_PAGES;
+    struct space *found;
+    struct space_head head;
+    struct buffer_frame *frame;
+    FIRN_TRY(lookup_require(set, space, &found));
+    FIRN_TRY(head_load(set, found, &head));
+    if (extent >= head.extents) {
+        *has = false;
+        return FIRN_OK;
+    }
+    FIRN_TRY(fix_map(set, found, extent / span, &frame));
+    struct descriptor descriptor = descriptor_get(buffer_page(set->pool, frame), extent % span);
+    *has = descriptor.bitmap >> page_no % SPACE_EXTENT_PAGES & 1;
+    buffer_unfix(set->pool, frame, BUFFER_SHARED);
+    return FIRN_OK;
 }
 
 /* ---- Checking ---- */

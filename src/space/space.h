@@ -143,6 +143,10 @@ void space_unallocate(struct space_set *set, struct mtr *mtr, uint32_t space, ui
 /** Give a page back: it is free when the mini-transaction commits. @param page taken by the mtr */
 firn_rc space_free(struct space_set *set, struct mtr *mtr, struct mtr_page *page, uint64_t owner);
 
+/** Is a page allocated, to whomever? Others may allocate and free meanwhile. No latch is held.
+ * FIRN_E_CORRUPT, FIRN_E_IO, ... */
+firn_rc space_has_page(struct space_set *set, uint32_t space, uint32_t page_no, bool *has);
+
 /** The most that one space_allocate or space_free adds to a mini-transaction's log, and pages that
  * it takes. */
 enum { SPACE_LOG_MAX_BYTES = 512, SPACE_MTR_PAGES = 3 };

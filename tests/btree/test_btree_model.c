@@ -107,15 +107,15 @@ struct modify {
     size_t value_bytes;
 };
 
-static enum btree_action decide_modify(const struct span *old, struct span *value, firn_rc *rc,
-                                       void *context)
+static enum btree_action decide_modify(const struct btree_old *old, struct btree_new *new,
+                                       firn_rc *rc, void *context)
 {
     struct modify *modify = context;
     (void)rc;
     assert_int_equal(old != NULL, modify->found);
     if (old != NULL)
-        assert_span_equal(*old, entry_value(modify->trial, modify->at));
-    *value = world_value(modify->trial->value, modify->value_bytes, modify->number, 0);
+        assert_span_equal(old->value, entry_value(modify->trial, modify->at));
+    new->value = world_value(modify->trial->value, modify->value_bytes, modify->number, 0);
     return modify->action;
 }
 
@@ -126,8 +126,8 @@ static void do_modify(struct trial *trial)
     modify.at = model_find(&trial->model, key, &modify.found);
     modify.action = (enum btree_action)rng_below(&trial->rng, 3);
     modify.value_bytes = random_value_bytes(&trial->rng, trial->world.options.page_size_bytes);
-    ASSERT_OK(btree_change(trial->world.session, trial->world.tree, key, decide_modify, true,
-                           &modify, NULL));
+    struct btree_edit edit = {.decide = decide_modify, .wants_old = true, .context = &modify};
+    ASSERT_OK(btree_edit(trial->world.session, trial->world.tree, key, &edit, NULL));
     if (modify.action == BTREE_PUT)
         model_put(&trial->model, key, modify.number, modify.value_bytes);
     else if (modify.action == BTREE_DELETE && modify.found)

@@ -84,13 +84,13 @@ static void work_get(struct worker *worker)
         assert_span_equal(value, entry_value(worker, at));
 }
 
-static enum btree_action count_up(const struct span *old, struct span *value, firn_rc *rc,
+static enum btree_action count_up(const struct btree_old *old, struct btree_new *new, firn_rc *rc,
                                   void *context)
 {
     uint8_t *bytes = context;
     (void)rc;
-    put_u64(bytes, old == NULL ? 1 : get_u64(old->bytes) + 1);
-    *value = span_of(bytes, 8);
+    put_u64(bytes, old == NULL ? 1 : get_u64(old->value.bytes) + 1);
+    new->value = span_of(bytes, 8);
     return BTREE_PUT;
 }
 
@@ -99,8 +99,9 @@ static void work_count(struct worker *worker)
     uint8_t bytes[8];
     unsigned which = (unsigned)rng_below(&worker->rng, COUNTERS);
     uint8_t key[1] = {(uint8_t)(which * 100)}; /* before, among and behind the rows */
-    ASSERT_OK(btree_change(worker->session, worker->shared->world.tree, span_of(key, 1), count_up,
-                           true, bytes, NULL));
+    struct btree_edit edit = {.decide = count_up, .context = bytes};
+    ASSERT_OK(
+        btree_edit(worker->session, worker->shared->world.tree, span_of(key, 1), &edit, NULL));
     worker->counted[which]++;
 }
 

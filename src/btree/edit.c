@@ -4,17 +4,21 @@
  * A decision is made with the leaf latched. Where it needs more than the leaf (room, a large value
  * to be read, written or freed), what it was about is remembered, the latch is given back, the rest
  * is seen to, and the leaf is visited again: the decision still counts if what it was about is
- * still there.
+ * still there. What the key behind was cannot be remembered like that, so a decision about it is
+ * made anew at each visit.
  */
 #include "btree/btree_internal.h"
 
 #include "base/check.h"
 #include "btree/blob_internal.h"
 
+#include <inttypes.h>
+
 /* What a visit to the leaf found that must be done before the next. */
 enum step {
     STEP_DONE,          /* nothing: the operation has ended */
     STEP_READ_OLD,      /* a large old value is asked for */
+    STEP_READ_NEXT,     /* the key behind is, and its leaf could not be had */
     STEP_CLAIM,         /* the old value's chain will need a place in limbo */
     STEP_WRITE_CHAIN,   /* the new value is too large for the leaf */
     STEP_DISCARD_CHAIN, /* it was, but another decision has to be made */
@@ -52,32 +56,72 @@ static void remember_old(struct btree_session *session, struct btree_write *writ
     memcpy(session->old_cell, old->value.bytes, old->value.size_bytes);
 }
 
-/* Does the session hold the large value that a cell refers to? */
-static bool old_is_read(const struct btree_write *write, const struct slotted_cell *cell)
+/* Does the session hold the large value that a cell is of? */
+static bool old_is_read(const struct btree_write *write, struct span cell)
 {
-    struct btree_reference reference;
-    btree_reference_get(cell->value, &reference);
-    return write->old_is_read && btree_reference_equals(&reference, &write->old_read);
+    return write->old_is_read &&
+           span_compare(cell, span_of(write->old_read, write->old_read_bytes)) == 0;
 }
 
 /* Ask the caller what to do. */
 static firn_rc decide(struct btree_session *session, struct btree_write *write,
                       const struct slotted_cell *old)
 {
-    struct span shown = {NULL, 0};
-    if (old != NULL && old->flags & SLOTTED_EXTERNAL) {
-        struct btree_reference reference;
-        btree_reference_get(old->value, &reference);
-        shown = span_of(write->wants_old ? session->value.bytes : NULL, reference.size_bytes);
-    } else if (old != NULL) {
-        shown = span_of(write->wants_old ? old->value.bytes : NULL, old->value.size_bytes);
+    const struct btree_edit *edit = write->edit;
+    struct btree_old shown;
+    if (old != NULL) {
+        btree_show(write->tree, old, &shown);
+        if (shown.is_large && edit->wants_old)
+            shown.value = span_of(session->value.bytes, write->old_value_bytes);
     }
     firn_rc rc = FIRN_OK;
-    write->action = write->decide(old != NULL ? &shown : NULL, &write->value, &rc, write->context);
+    write->new = (struct btree_new){.is_cell = false};
+    write->action = edit->decide(old != NULL ? &shown : NULL, &write->new, &rc, edit->context);
     write->decided = true;
-    write->cell_value = write->value;
-    write->cell_flags = 0;
+    write->asked_next = session->place.asked;
+    write->cell_value = write->new.value;
+    write->cell_flags = write->new.is_cell ? SLOTTED_EXTERNAL : 0;
+    if (rc == FIRN_OK && write->action == BTREE_PUT && write->new.is_cell &&
+        !btree_cell_is_sound(write->tree, write->cell_value))
+        rc = rc_raise(FIRN_E_INVALID,
+                      "%zu bytes that are no cell of a large value were to be put into index "
+                      "%" PRIu64 " as one",
+                      write->cell_value.size_bytes, write->tree->index_id);
     return rc;
+}
+
+/* Make a decision about the key behind anew. Sets whether it came to the same: then what has been
+ * prepared for it still counts. */
+static firn_rc decide_again(struct btree_session *session, struct btree_write *write,
+                            const struct slotted_cell *old, bool *same)
+{
+    struct btree_write before = *write;
+    firn_rc rc = decide(session, write, old);
+    if (rc == BTREE_AGAIN)
+        *write = before;
+    FIRN_TRY(rc);
+    *same = write->action == before.action && write->new.is_cell == before.new.is_cell &&
+            write->new.value.bytes == before.new.value.bytes &&
+            write->new.value.size_bytes == before.new.value.size_bytes;
+    if (*same) {
+        write->cell_value = before.cell_value;
+        write->cell_flags = before.cell_flags;
+    }
+    return FIRN_OK;
+}
+
+/* Does carrying a decision out leave the old value's chain to nobody? */
+static bool frees_chain(const struct btree_write *write, unsigned old_flags, struct span old_cell)
+{
+    struct btree_reference old;
+    struct btree_reference new;
+    if (!(old_flags & SLOTTED_EXTERNAL) || write->edit->keeps_chain)
+        return false;
+    if (write->action != BTREE_PUT || !write->new.is_cell)
+        return true;
+    btree_reference_get(old_cell, &old);
+    btree_reference_get(write->new.value, &new);
+    return !btree_reference_equals(&old, &new);
 }
 
 /* What does the decision need beside the leaf? */
@@ -85,10 +129,10 @@ static enum step find_step(const struct btree_write *write, const struct slotted
                            const uint8_t *leaf, uint32_t page_size_bytes, unsigned slot)
 {
     bool puts = write->action == BTREE_PUT;
-    if (puts && !write->chain_written &&
-        write->key.size_bytes + write->value.size_bytes > slotted_cell_max(page_size_bytes))
+    if (puts && !write->chain_written && !write->new.is_cell &&
+        write->key.size_bytes + write->new.value.size_bytes > slotted_cell_max(page_size_bytes))
         return STEP_WRITE_CHAIN;
-    if (old != NULL && old->flags & SLOTTED_EXTERNAL && write->claim.frame == NULL)
+    if (old != NULL && write->claim.frame == NULL && frees_chain(write, old->flags, old->value))
         return STEP_CLAIM;
     if (!puts)
         return STEP_DONE;
@@ -104,24 +148,27 @@ firn_rc btree_write_prepare(struct btree_session *session, struct btree_write *w
     return write->claim.frame != NULL ? btree_claim_lock(session, &write->claim) : FIRN_OK;
 }
 
+firn_rc btree_write_accompany(struct btree_session *session, struct btree_write *write)
+{
+    const struct btree_edit *edit = write->edit;
+    if (edit->companion == NULL)
+        return FIRN_OK;
+    FIRN_TRY(edit->companion(&session->mtr, edit->context));
+    if (write->chain_written) /* it may have written the head */
+        memcpy(write->chain_cell, write->new.value.bytes, write->tree->head_bytes);
+    return FIRN_OK;
+}
+
 void btree_write_chains(struct btree_session *session, struct btree_write *write)
 {
     struct btree_claim *claim = &write->claim;
     struct btree_limbo_entry entry = {.kind = BTREE_LIMBO_NONE};
+    struct span old_cell = span_of(session->old_cell, write->old_size_bytes);
     if (claim->frame == NULL)
         return;
-    write->frees_old = write->old_exists && write->old_flags & SLOTTED_EXTERNAL;
-    if (write->frees_old) {
-        struct btree_reference old;
-        btree_reference_get(span_of(session->old_cell, write->old_size_bytes), &old);
-        entry = (struct btree_limbo_entry){
-            .kind = BTREE_LIMBO_CHAIN,
-            .first_page = old.first_page,
-            .page_count = old.page_count,
-            .index_id = write->index_id,
-            .stamp = old.stamp,
-        };
-    }
+    write->frees_old = write->old_exists && frees_chain(write, write->old_flags, old_cell);
+    if (write->frees_old)
+        btree_limbo_name(write->tree, old_cell, &entry);
     btree_claim_set(session, claim, 0, &entry);
     write->is_done = true;
 }
@@ -172,6 +219,7 @@ static firn_rc carry_out(struct btree_session *session, struct btree_write *writ
 {
     struct mtr *mtr = &session->mtr;
     FIRN_TRY(btree_write_prepare(session, write));
+    FIRN_TRY(btree_write_accompany(session, write));
     if (write->claim.frame != NULL)
         remember_old(session, write, old);
     if (write->action == BTREE_DELETE)
@@ -184,9 +232,51 @@ static firn_rc carry_out(struct btree_session *session, struct btree_write *writ
     return FIRN_OK;
 }
 
+firn_rc btree_write_confirm(struct btree_session *session, struct btree_write *write,
+                            const uint8_t *leaf, unsigned slot, bool found, const uint8_t *right,
+                            bool waits)
+{
+    struct slotted_cell cell;
+    bool same = false;
+    if (!write->asked_next)
+        return FIRN_OK;
+    ENSURE(!found || slotted_cell(leaf, session->page_size_bytes, slot, &cell));
+    btree_place_leave(session);
+    btree_place_enter(session, write->tree, leaf, slot + found, right, waits);
+    FIRN_TRY(decide_again(session, write, found ? &cell : NULL, &same));
+    write->decided = same;
+    return same ? FIRN_OK : BTREE_AGAIN;
+}
+
+/* Have a decision that counts, or find out what stands in its way. */
+static firn_rc have_decision(struct btree_session *session, struct btree_write *write,
+                             const uint8_t *leaf, unsigned slot, const struct slotted_cell *old,
+                             enum step *step)
+{
+    *step = STEP_DONE;
+    if (btree_write_holds(session, write, leaf, slot, old != NULL)) {
+        FIRN_TRY(btree_write_confirm(session, write, leaf, slot, old != NULL, NULL, true));
+        return FIRN_OK;
+    }
+    write->decided = false;
+    if (write->chain_written) {
+        *step = STEP_DISCARD_CHAIN;
+        return FIRN_OK;
+    }
+    if (old != NULL && old->flags & SLOTTED_EXTERNAL && write->edit->wants_old &&
+        !old_is_read(write, old->value)) {
+        write->old_read_bytes = btree_cell_copy(old->value, write->old_read).size_bytes;
+        write->old_is_read = false;
+        *step = STEP_READ_OLD;
+        return FIRN_OK;
+    }
+    btree_place_enter(session, write->tree, leaf, slot + (old != NULL), NULL, true);
+    return decide(session, write, old);
+}
+
 /* Decide about the key in its latched leaf, and carry it out if nothing else is needed. */
-static firn_rc work_on_leaf(struct btree_session *session, struct btree *tree,
-                            struct btree_write *write, struct mtr_page *leaf, struct visit *visit)
+static firn_rc work_on_leaf(struct btree_session *session, struct btree_write *write,
+                            struct mtr_page *leaf, struct visit *visit)
 {
     uint32_t page_size_bytes = session->page_size_bytes;
     unsigned slot;
@@ -194,26 +284,17 @@ static firn_rc work_on_leaf(struct btree_session *session, struct btree *tree,
     const struct slotted_cell *old = NULL;
     bool found = slotted_search(leaf->bytes, page_size_bytes, write->key, &slot);
     if (found && !slotted_cell(leaf->bytes, page_size_bytes, slot, &cell))
-        return btree_raise_corrupt(tree, page_id_number(leaf->page_id), "has a damaged cell");
+        return btree_raise_corrupt(write->tree, page_id_number(leaf->page_id),
+                                   "has a damaged cell");
     if (found)
         old = &cell;
-    if (!btree_write_holds(session, write, leaf->bytes, slot, found)) {
-        write->decided = false;
-        visit->step = STEP_DISCARD_CHAIN;
-        if (write->chain_written)
-            return FIRN_OK;
-        visit->step = STEP_READ_OLD;
-        if (found && cell.flags & SLOTTED_EXTERNAL && write->wants_old &&
-            !old_is_read(write, &cell)) {
-            btree_reference_get(cell.value, &write->old_read);
-            write->old_is_read = false;
-            return FIRN_OK;
-        }
-        visit->step = STEP_DONE;
-        FIRN_TRY(decide(session, write, old));
-    }
-    visit->step = STEP_DONE;
-    if (write->action == BTREE_KEEP || (write->action == BTREE_DELETE && !found))
+    firn_rc rc = have_decision(session, write, leaf->bytes, slot, old, &visit->step);
+    if (rc == BTREE_AGAIN)
+        visit->step = STEP_READ_NEXT;
+    else
+        FIRN_TRY(rc);
+    if (visit->step != STEP_DONE || write->action == BTREE_KEEP ||
+        (write->action == BTREE_DELETE && !found))
         return FIRN_OK;
     visit->step = find_step(write, old, leaf->bytes, page_size_bytes, slot);
     if (visit->step != STEP_DONE) {
@@ -227,21 +308,23 @@ static firn_rc work_on_leaf(struct btree_session *session, struct btree *tree,
     return FIRN_OK;
 }
 
-static firn_rc visit_leaf(struct btree_session *session, struct btree *tree,
-                          struct btree_write *write, struct visit *visit, uint64_t *end_lsn)
+static firn_rc visit_leaf(struct btree_session *session, struct btree_write *write,
+                          struct visit *visit, uint64_t *end_lsn)
 {
     struct mtr *mtr = &session->mtr;
-    struct mtr_page *leaf;
+    struct buffer_frame *leaf;
     *visit = (struct visit){.step = STEP_DONE};
-    FIRN_TRY(
-        mtr_begin(mtr, mtr_cost(slotted_cell_max(session->page_size_bytes)) + btree_claim_cost()));
-    firn_rc rc = btree_lock_leaf(tree, mtr, write->key, &leaf);
+    FIRN_TRY(mtr_begin(mtr, mtr_cost(slotted_cell_max(session->page_size_bytes)) +
+                                btree_claim_cost() + write->edit->companion_log_bytes));
+    firn_rc rc = btree_latch_leaf(write->tree, write->key, BUFFER_EXCLUSIVE, &leaf);
     if (rc == FIRN_OK)
-        rc = work_on_leaf(session, tree, write, leaf, visit);
+        rc = work_on_leaf(session, write, mtr_take(mtr, leaf), visit);
     /* A value that was there already is committed too: its log may not be durable yet. */
     if (visit->carried_out)
-        return mtr_commit(mtr, end_lsn);
-    mtr_abandon(mtr);
+        rc = mtr_commit(mtr, end_lsn);
+    else
+        mtr_abandon(mtr);
+    btree_place_leave(session);
     return rc;
 }
 
@@ -249,13 +332,13 @@ static firn_rc visit_leaf(struct btree_session *session, struct btree *tree,
 static firn_rc write_chain(struct btree_session *session, struct btree *tree,
                            struct btree_write *write)
 {
+    struct btree_reference reference;
     uint32_t tail = PAGE_NONE;
     if (write->claim.frame == NULL)
         FIRN_TRY(btree_claim(session, tree->space, 1, &write->claim));
     FIRN_TRY(
-        btree_chain_write(session, tree, write->value, &write->claim, 0, &tail, &write->chain));
-    btree_reference_put(write->chain_cell, &write->chain);
-    write->cell_value = span_of(write->chain_cell, sizeof write->chain_cell);
+        btree_chain_write(session, tree, write->new.value, &write->claim, 0, &tail, &reference));
+    write->cell_value = btree_cell_put(tree, write->new.value, &reference, write->chain_cell);
     write->cell_flags = SLOTTED_EXTERNAL;
     write->chain_written = true;
     return FIRN_OK;
@@ -272,9 +355,12 @@ static firn_rc take_step(struct btree_session *session, struct btree *tree,
         *done = true;
         return FIRN_OK;
     case STEP_READ_OLD:
-        rc = btree_chain_read_seen(tree, &write->old_read, &session->value, &write->old_failure);
+        rc = btree_chain_read_seen(tree, span_of(write->old_read, write->old_read_bytes),
+                                   &session->value, &write->old_value_bytes, &write->old_failure);
         write->old_is_read = rc == FIRN_OK;
         return rc == BTREE_AGAIN ? FIRN_OK : rc;
+    case STEP_READ_NEXT:
+        return btree_place_read(session, tree);
     case STEP_CLAIM:
         return btree_claim(session, tree->space, 1, &write->claim);
     case STEP_WRITE_CHAIN:
@@ -302,25 +388,21 @@ static void clean_up(struct btree_session *session, struct btree_write *write)
         (void)btree_claim_end(session, &write->claim, 1);
 }
 
-firn_rc btree_change(struct btree_session *session, struct btree *tree, struct span key,
-                     btree_decide *decide_function, bool wants_old, void *context,
-                     uint64_t *end_lsn)
+firn_rc btree_edit(struct btree_session *session, struct btree *tree, struct span key,
+                   const struct btree_edit *edit, uint64_t *end_lsn)
 {
-    struct btree_write write = {.key = key,
-                                .index_id = tree->index_id,
-                                .decide = decide_function,
-                                .context = context,
-                                .wants_old = wants_old};
+    struct btree_write write = {.tree = tree, .key = key, .edit = edit};
     struct visit visit = {.wants_merge = false};
     uint64_t lsn = 0;
     firn_rc rc = btree_check_key(tree, key);
     /* Each round but the last was made vain by somebody else's change of this key or leaf, or has
      * brought the operation a step nearer to its end. */
     for (bool done = false; rc == FIRN_OK && !done;) {
-        rc = visit_leaf(session, tree, &write, &visit, &lsn);
+        rc = visit_leaf(session, &write, &visit, &lsn);
         if (rc == FIRN_OK)
             rc = take_step(session, tree, &write, visit.step, &lsn, &done);
     }
+    btree_place_end(session);
     clean_up(session, &write);
     if (visit.wants_merge)
         (void)btree_rebalance(session, tree, key); /* trouble there is not this operation's */
@@ -331,29 +413,29 @@ firn_rc btree_change(struct btree_session *session, struct btree *tree, struct s
 
 /* ---- Decisions that need no caller ---- */
 
-static enum btree_action decide_put(const struct span *old, struct span *value, firn_rc *rc,
+static enum btree_action decide_put(const struct btree_old *old, struct btree_new *new, firn_rc *rc,
                                     void *context)
 {
     (void)old;
     (void)rc;
-    *value = *(const struct span *)context;
+    new->value = *(const struct span *)context;
     return BTREE_PUT;
 }
 
-static enum btree_action decide_insert(const struct span *old, struct span *value, firn_rc *rc,
-                                       void *context)
+static enum btree_action decide_insert(const struct btree_old *old, struct btree_new *new,
+                                       firn_rc *rc, void *context)
 {
-    *value = *(const struct span *)context;
+    new->value = *(const struct span *)context;
     if (old == NULL)
         return BTREE_PUT;
     *rc = FIRN_E_EXISTS;
     return BTREE_KEEP;
 }
 
-static enum btree_action decide_delete(const struct span *old, struct span *value, firn_rc *rc,
-                                       void *context)
+static enum btree_action decide_delete(const struct btree_old *old, struct btree_new *new,
+                                       firn_rc *rc, void *context)
 {
-    (void)value;
+    (void)new;
     (void)context;
     if (old != NULL)
         return BTREE_DELETE;
@@ -364,17 +446,20 @@ static enum btree_action decide_delete(const struct span *old, struct span *valu
 firn_rc btree_put(struct btree_session *session, struct btree *tree, struct span key,
                   struct span value, uint64_t *end_lsn)
 {
-    return btree_change(session, tree, key, decide_put, false, &value, end_lsn);
+    struct btree_edit edit = {.decide = decide_put, .context = &value};
+    return btree_edit(session, tree, key, &edit, end_lsn);
 }
 
 firn_rc btree_insert(struct btree_session *session, struct btree *tree, struct span key,
                      struct span value, uint64_t *end_lsn)
 {
-    return btree_change(session, tree, key, decide_insert, false, &value, end_lsn);
+    struct btree_edit edit = {.decide = decide_insert, .context = &value};
+    return btree_edit(session, tree, key, &edit, end_lsn);
 }
 
 firn_rc btree_delete(struct btree_session *session, struct btree *tree, struct span key,
                      uint64_t *end_lsn)
 {
-    return btree_change(session, tree, key, decide_delete, false, NULL, end_lsn);
+    static const struct btree_edit edit = {.decide = decide_delete};
+    return btree_edit(session, tree, key, &edit, end_lsn);
 }
