@@ -15,6 +15,7 @@
 
 #include "buffer/buffer.h"
 #include "page/change.h"
+#include "page/undo_page.h"
 #include "redo/redo.h"
 
 enum { MTR_PAGES_MAX = 64 };
@@ -129,6 +130,12 @@ void mtr_append_packed(struct mtr *mtr, struct mtr_page *page, struct span packe
 
 /** slotted_set_prev and slotted_set_next. */
 void mtr_set_siblings(struct mtr *mtr, struct mtr_page *page, uint32_t prev, uint32_t next);
+
+/** undo_page_append: a record or a name, and the position before it in its log (of UNDO_RECORD it
+ * is known; ignored). mtr_undo_begin appends a log's header. */
+void mtr_undo_append(struct mtr *mtr, struct mtr_page *page, enum undo_kind kind,
+                     struct undo_position previous, struct span data);
+void mtr_undo_begin(struct mtr *mtr, struct mtr_page *page, const struct undo_log_head *head);
 
 /** Record something that is not about a page's bytes (CHANGE_SPACE_*). */
 void mtr_note(struct mtr *mtr, enum change_op op, uint64_t page_id, struct span payload);

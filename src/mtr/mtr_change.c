@@ -130,6 +130,26 @@ void mtr_append_packed(struct mtr *mtr, struct mtr_page *page, struct span packe
     apply(mtr, page, CHANGE_APPEND, payload, packed.size_bytes);
 }
 
+void mtr_undo_append(struct mtr *mtr, struct mtr_page *page, enum undo_kind kind,
+                     struct undo_position previous, struct span data)
+{
+    size_t position_bytes = kind == UNDO_RECORD ? 0 : UNDO_POSITION_BYTES;
+    size_t size_bytes = 1 + position_bytes + data.size_bytes;
+    uint8_t *payload = record(mtr, CHANGE_UNDO_APPEND, page->page_id, size_bytes);
+    payload[0] = (uint8_t)kind;
+    if (kind != UNDO_RECORD)
+        undo_position_put(payload + 1, previous);
+    put_bytes(payload + 1 + position_bytes, data);
+    apply(mtr, page, CHANGE_UNDO_APPEND, payload, size_bytes);
+}
+
+void mtr_undo_begin(struct mtr *mtr, struct mtr_page *page, const struct undo_log_head *head)
+{
+    uint8_t *payload = record(mtr, CHANGE_UNDO_APPEND, page->page_id, UNDO_APPEND_LOG_BYTES);
+    undo_append_put_log(payload, head);
+    apply(mtr, page, CHANGE_UNDO_APPEND, payload, UNDO_APPEND_LOG_BYTES);
+}
+
 void mtr_set_siblings(struct mtr *mtr, struct mtr_page *page, uint32_t prev, uint32_t next)
 {
     uint8_t *payload = record(mtr, CHANGE_SIBLINGS, page->page_id, 8);

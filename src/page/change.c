@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "page/slotted_internal.h"
+#include "page/undo_page.h"
 
 enum { VARINT_MAX_BYTES = 10 };
 
@@ -306,6 +307,12 @@ static bool apply_free(uint8_t *page, uint32_t page_size_bytes, const struct cha
     return true;
 }
 
+static bool apply_undo_append(uint8_t *page, uint32_t page_size_bytes, const struct change *change)
+{
+    return page_type(page) == PAGE_TYPE_UNDO &&
+           undo_page_append(page, page_size_bytes, change->payload);
+}
+
 /* What there is, and what it may be done to. */
 static const struct {
     const char *name;
@@ -323,6 +330,7 @@ static const struct {
     [CHANGE_APPEND] = {"append", apply_append, true},
     [CHANGE_SIBLINGS] = {"siblings", apply_siblings, true},
     [CHANGE_FREE] = {"free", apply_free, false},
+    [CHANGE_UNDO_APPEND] = {"undo-append", apply_undo_append, false},
     [CHANGE_SPACE_CREATE] = {"space-create", NULL, false},
     [CHANGE_SPACE_DROP] = {"space-drop", NULL, false},
 };

@@ -14,17 +14,18 @@
 #include "page/slotted.h"
 
 enum change_op {
-    CHANGE_INIT = 1,       /* type u16: page_init */
-    CHANGE_INIT_INDEX = 2, /* slotted_bounds: slotted_init */
-    CHANGE_WRITE = 3,      /* offset u16, bytes; not on index pages, not in the page header */
-    CHANGE_INSERT = 4,     /* slot u16, flags u8, key size varint, key without prefix, value */
-    CHANGE_DELETE = 5,     /* slot u16 */
-    CHANGE_UPDATE = 6,     /* slot u16, flags u8, value */
-    CHANGE_PATCH = 7,      /* slot u16, offset u16, bytes */
-    CHANGE_REBUILD = 8,    /* from u16, to u16, slotted_bounds */
-    CHANGE_APPEND = 9,     /* packed cells */
-    CHANGE_SIBLINGS = 10,  /* prev u32, next u32 */
-    CHANGE_FREE = 11,      /* the page belongs to nobody: type becomes PAGE_TYPE_FREE */
+    CHANGE_INIT = 1,         /* type u16: page_init */
+    CHANGE_INIT_INDEX = 2,   /* slotted_bounds: slotted_init */
+    CHANGE_WRITE = 3,        /* offset u16, bytes; not on index pages, not in the page header */
+    CHANGE_INSERT = 4,       /* slot u16, flags u8, key size varint, key without prefix, value */
+    CHANGE_DELETE = 5,       /* slot u16 */
+    CHANGE_UPDATE = 6,       /* slot u16, flags u8, value */
+    CHANGE_PATCH = 7,        /* slot u16, offset u16, bytes */
+    CHANGE_REBUILD = 8,      /* from u16, to u16, slotted_bounds */
+    CHANGE_APPEND = 9,       /* packed cells */
+    CHANGE_SIBLINGS = 10,    /* prev u32, next u32 */
+    CHANGE_FREE = 11,        /* the page belongs to nobody: type becomes PAGE_TYPE_FREE */
+    CHANGE_UNDO_APPEND = 12, /* kind u8, ...: undo_page_append */
     CHANGE_PAGE_LAST,
 
     /* Not about the bytes of a page: handled by src/space and src/recovery. */

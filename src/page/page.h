@@ -41,6 +41,8 @@ enum page_type {
     PAGE_TYPE_INDEX = 3, /* a node of a B+tree: slotted.h */
     PAGE_TYPE_BLOB = 4,  /* a part of a large value */
     PAGE_TYPE_LIMBO = 5, /* pages that a crash leaves to nobody: src/btree */
+    PAGE_TYPE_UNDO = 6,  /* what was there before changes: undo_page.h */
+    PAGE_TYPE_UNDO_DIRECTORY = 7,
     PAGE_TYPE_COUNT,
 };
 

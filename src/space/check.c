@@ -67,9 +67,11 @@ static uint64_t owner_in_page(const struct walk *walk, uint32_t page_no)
                    BUFFER_HINT_SCAN, &frame) != FIRN_OK)
         return owner;
     const uint8_t *page = buffer_page(pool, frame);
-    if (page_type(page) == PAGE_TYPE_INDEX || page_type(page) == PAGE_TYPE_BLOB)
+    enum page_type type = page_type(page);
+    if (type == PAGE_TYPE_INDEX || type == PAGE_TYPE_BLOB || type == PAGE_TYPE_UNDO ||
+        type == PAGE_TYPE_UNDO_DIRECTORY)
         owner = get_u64(page + PAGE_HEADER_BYTES);
-    else if (page_type(page) == PAGE_TYPE_LIMBO)
+    else if (type == PAGE_TYPE_LIMBO)
         owner = UINT64_MAX;
     buffer_unfix(pool, frame, BUFFER_SHARED);
     return owner;

@@ -173,8 +173,9 @@ firn_rc space_limbo(struct space_set *set, struct mtr *mtr, uint32_t space, uint
 /**
  * Tell which pages of a tablespace are allocated and to whom, while nobody allocates or frees.
  *
- * Whose a page in a shared extent is stands in the page: pages of types INDEX and BLOB begin their
- * body (PAGE_HEADER_BYTES) with their owner, 8 bytes; those of type LIMBO are UINT64_MAX's.
+ * Whose a page in a shared extent is stands in the page: pages of types INDEX, BLOB, UNDO and
+ * UNDO_DIRECTORY begin their body (PAGE_HEADER_BYTES) with their owner, 8 bytes; those of type
+ * LIMBO are UINT64_MAX's.
  *
  * @param visit  gets page number and owner for each allocated page in ascending order, owner 0 for
  *               page 0 and map pages; stops by returning other than FIRN_OK

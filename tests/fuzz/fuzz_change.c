@@ -2,13 +2,42 @@
    refused and leaves it untouched. */
 #include "../page/page_exercise.h"
 
+#include "page/undo_page.h"
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
 
-enum { SIZE = PAGE_SIZE_MIN, PAGES = 3 };
+enum { SIZE = PAGE_SIZE_MIN, PAGES = 4 };
+
+/* Wherever an entry is looked for, what is found lies within the page. */
+static void read_entries(const uint8_t *page)
+{
+    struct undo_entry entry;
+    for (uint32_t offset = 0; offset < SIZE + 8; offset++)
+        if (undo_entry_get(page, SIZE, offset, &entry)) {
+            ENSURE(offset + entry.size_bytes <= SIZE);
+            read_span(entry.data);
+        }
+}
+
+/* A page of undo with a log on it. */
+static void make_undo(uint8_t *page)
+{
+    static const uint8_t record[] = "\2a record";
+    struct undo_page_head head = {.segment = 1, .prev = PAGE_NONE, .next = PAGE_NONE};
+    struct undo_log_head log = {.txn_id = 7, .before = 3, .sequence = 1};
+    uint8_t payload[UNDO_APPEND_LOG_BYTES];
+    page_init(page, SIZE, page_id_of(1, 1), PAGE_TYPE_UNDO);
+    undo_page_head_put(page + UNDO_AT_OWNER, &head);
+    undo_append_put_log(payload, &log);
+    ENSURE(undo_page_append(page, SIZE, span_of(payload, sizeof payload)));
+    ENSURE(undo_page_append(page, SIZE, span_of(record, sizeof record)));
+}
 
 static void apply(uint8_t *page, const struct change *change)
 {
     static uint8_t before[SIZE];
+    char what[128];
+    bool was_sound = undo_page_check(page, SIZE, what) == FIRN_OK;
     memcpy(before, page, SIZE);
     firn_rc rc = change_apply(page, SIZE, change);
     ENSURE(rc == FIRN_OK || rc == FIRN_E_CORRUPT);
@@ -16,6 +45,9 @@ static void apply(uint8_t *page, const struct change *change)
         ENSURE(memcmp(before, page, SIZE) == 0);
     else if (page_type(page) == PAGE_TYPE_INDEX)
         ENSURE(is_sound(page, SIZE, true));
+    else if (change->op == CHANGE_UNDO_APPEND && was_sound)
+        ENSURE(undo_page_check(page, SIZE, what) == FIRN_OK);
+    read_entries(page);
 }
 
 /* Beside whole records, the input's first bytes choose operation and page for the rest. */
@@ -41,6 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     exercise_make(pages[0], SIZE, 0);
     exercise_make(pages[1], SIZE, 1);
     page_init(pages[2], SIZE, page_id_of(1, 1), PAGE_TYPE_BLOB);
+    make_undo(pages[3]);
     apply_one(pages, data, size_bytes);
     struct span body = span_of(data, size_bytes);
     struct change change;
