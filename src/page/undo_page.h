@@ -47,16 +47,18 @@ struct undo_position {
 
 enum { UNDO_POSITION_BYTES = 6 };
 
-/** Read and write a position. */
+/** Read a position. */
 static inline struct undo_position undo_position_get(const uint8_t *from)
 {
     return (struct undo_position){get_u32(from), get_u16(from + 4)};
 }
+/** Write a position. @param to  UNDO_POSITION_BYTES */
 static inline void undo_position_put(uint8_t *to, struct undo_position position)
 {
     put_u32(to, position.page_no);
     put_u16(to + 4, position.offset);
 }
+/** Is it the same? */
 static inline bool undo_position_equal(struct undo_position left, struct undo_position right)
 {
     return left.page_no == right.page_no && left.offset == right.offset;
@@ -194,13 +196,14 @@ static inline size_t undo_slot_at(uint32_t slot)
     return UNDO_DIRECTORY_AT_SLOTS + (size_t)slot * UNDO_SLOT_BYTES;
 }
 
-/** Read and write a slot. @param to  UNDO_SLOT_BYTES */
+/** Read a slot. */
 static inline struct undo_slot undo_slot_get(const uint8_t *directory, uint32_t slot)
 {
     const uint8_t *from = directory + undo_slot_at(slot);
     return (struct undo_slot){get_u32(from + UNDO_SLOT_AT_HEAD), get_u32(from + UNDO_SLOT_AT_TAIL),
                               undo_position_get(from + UNDO_SLOT_AT_FIRST)};
 }
+/** Write a slot. @param to  UNDO_SLOT_BYTES */
 static inline void undo_slot_put(uint8_t *to, const struct undo_slot *slot)
 {
     memset(to, 0, UNDO_SLOT_BYTES);

@@ -40,6 +40,7 @@ struct undo_options {
     struct buffer_pool *pool;
     struct redo *redo;
     unsigned tablespaces; /* innodb_undo_tablespaces: 2; more may be added later, none goes */
+    bool create;          /* the environment is being made: there need be none yet */
 };
 
 /** What a transaction's log says about it. */
@@ -51,14 +52,19 @@ enum undo_state {
 };
 
 /**
- * Open the undo tablespaces, making those that are not there, and find the segments. After recovery
- * of pages.
+ * Open the undo tablespaces, and find the segments. After recovery of pages.
+ *
+ * Tablespaces that have been added to the options are made. One that there was is never made anew:
+ * what it knew would be lost. Reads the directories, and a few pages of each segment, however long
+ * its history.
  *
  * @param mtr  the caller's, not begun
  * @param set  set on success; undo_close
- * @return FIRN_OK; FIRN_E_CORRUPT naming page and file; FIRN_E_NOSPACE, ...
+ * @return FIRN_OK; FIRN_E_CORRUPT naming page and file, or the tablespace that is missing;
+ *         FIRN_E_INVALID (number of tablespaces); FIRN_E_NOSPACE, ...
  */
 firn_rc undo_open(const struct undo_options *options, struct mtr *mtr, struct undo_set **set);
+/** Nobody uses it any more; logs that have not ended stay so. NULL is allowed. */
 void undo_close(struct undo_set *set);
 
 /** @return the id at which drawing begins after an opening: above all that rows say. */
@@ -86,11 +92,15 @@ struct undo_log {
     uint64_t records;  /* written so far */
     uint32_t tail_page;
     uint32_t tail_offset;
+    bool has_ended;
     bool has_work; /* to be set by the caller before finishing: purge must read the records */
 };
 
 /** Begin a log for a transaction: takes a segment, makes one if none is free. Its header is written
- * with the first record. @return FIRN_OK; FIRN_E_BUSY (all segments are in use; says how many) ...
+ * with the first record. No latch is held.
+ *
+ * @return FIRN_OK; FIRN_E_BUSY (all segments are in use; a tablespace has room for as many as the
+ *         directory page has slots, 1020 of them on 16 KiB); FIRN_E_NOSPACE, ...; log is not set
  */
 firn_rc undo_begin(struct undo_set *set, struct mtr *mtr, uint64_t txn_id, struct undo_log *log);
 
@@ -102,19 +112,27 @@ firn_rc undo_make_room(struct undo_log *log, struct mtr *mtr, size_t record_byte
  * back and call undo_make_room */
 undo_pointer undo_place(const struct undo_log *log, size_t record_bytes);
 
-/** Append a record where undo_place said, in the mini-transaction that changes what it is about.
- * Latches the tail page: behind all index pages. On failure nothing is changed. */
+/** Append a record where undo_place said, in the mini-transaction that changes what it is about,
+ * which has been begun with undo_append_log_bytes for it. Latches the tail page: behind all index
+ * pages. On failure nothing is changed. */
 firn_rc undo_append(struct undo_log *log, struct mtr *mtr, struct span record);
 
 /** @return the largest record, and what appending one of so many bytes adds to the log. */
 size_t undo_record_max(uint32_t page_size_bytes);
 size_t undo_append_log_bytes(size_t record_bytes);
 
-/** From now on only what was there at `last` counts (a savepoint's, 0 for all of it). */
+/** From now on only what was there at `last` counts (a savepoint's, 0 for all of it): what came
+ * later has been undone. Also in the course of rolling back, so that after a crash less is left to
+ * be looked at. No latch is held. */
 firn_rc undo_rewind(struct undo_log *log, struct mtr *mtr, undo_pointer last);
 
 /** Write the state, in a mini-transaction begun by the caller with UNDO_HEADER_LOG_BYTES at least,
- * which he commits: so that more can go with it.
+ * which he commits: so that more can go with it. Latches pages of undo. Nothing is written for a
+ * log without records. On failure nothing is changed.
+ *
+ * UNDO_ACTIVE is for a prepared transaction that is to be rolled back, before the first of its
+ * changes is undone: half undone it must not be committed any more. Before UNDO_PREPARED the caller
+ * makes room for the name (undo_make_room, UNDO_XID_MAX).
  * @param number  of UNDO_COMMITTED: the commit number; of UNDO_ROLLED_BACK: the newest there is
  * (readers may hold pointers into the log)
  * @param xid     of UNDO_PREPARED: at most UNDO_XID_MAX */
@@ -154,8 +172,9 @@ struct undo_unfinished {
     size_t xid_bytes;
 };
 
-/** Call a function for each, with the log to go on with: it is the function's to copy and, in the
- * end, to mark and end. */
+/** Call a function once for each, with the log to go on with: it is the function's to copy and, in
+ * the end, to mark and end. Stops at its first failure; those not handed out yet come in the next
+ * call. records is 0: nobody has counted. */
 typedef firn_rc undo_unfinished_visit(const struct undo_unfinished *found,
                                       const struct undo_log *log, void *context);
 firn_rc undo_each_unfinished(struct undo_set *set, undo_unfinished_visit *visit, void *context);
@@ -179,12 +198,22 @@ unsigned undo_segment_count(const struct undo_set *set);
  * likewise: another thread has claimed it. */
 firn_rc undo_purge_first(struct undo_set *set, unsigned segment, struct undo_finished *finished);
 
-/** That log is needed by nobody: go on behind it, freeing pages that have no other. */
+/** That log is needed by nobody: go on behind it, freeing pages that have no other. Gives the head
+ * back in any case; on failure the log is passed all the same, and pages are freed later. After a
+ * crash logs on a page that has not been freed are seen again.
+ *
+ * undo_purge_leave gives the head back and leaves the log where it is. */
 firn_rc undo_purge_done(struct undo_set *set, struct mtr *mtr, unsigned segment);
 void undo_purge_leave(struct undo_set *set, unsigned segment);
 
-/** Give back to the file system what is free at the ends of the files; segments that are empty and
- * in the way are given up first. @param pages set: how many were given back */
+/**
+ * Give back to the file system what is free at the ends of the files; segments that are empty and
+ * in the way are given up first. Takes a checkpoint for each file that is larger than asked.
+ *
+ * @param min_bytes  files that are no larger are left (innodb_max_undo_log_size)
+ * @param pages      set on success: how many were given back
+ * @return FIRN_OK; FIRN_E_BUSY: later; FIRN_E_IO, ...
+ */
 firn_rc undo_truncate(struct undo_set *set, struct mtr *mtr, uint64_t min_bytes, uint64_t *pages);
 
 struct undo_counters {
@@ -194,9 +223,11 @@ struct undo_counters {
     uint64_t file_bytes;
     uint64_t records; /* appended since opening */
     uint64_t record_bytes;
-    uint64_t logs; /* ended and not yet purged: the history list length */
+    uint64_t logs; /* ended and not yet purged: the history list length; exact, though after a crash
+                      those count again that are seen again */
 };
-void undo_counters(struct undo_set *set, struct undo_counters *counters);
+/** @return FIRN_OK, or what reading a tablespace's first page returned. Any thread. */
+firn_rc undo_counters(struct undo_set *set, struct undo_counters *counters);
 
 /** Judge directory, segments, logs and records of all undo tablespaces, while nobody writes to
  * them: chains, offsets, states; each page seen is told, for the accounting of pages. */
