@@ -1,12 +1,12 @@
 #include "base/clock.h"
 
 #include "base/check.h"
+#include "base/futex.h"
 #include "base/memory.h"
 
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <sys/prctl.h>
 
 /* The kernel wakes a sleeper this late at worst on an idle processor; the rest is spun. */
@@ -16,7 +16,8 @@ enum clock_kind { CLOCK_KIND_REAL, CLOCK_KIND_SCALED, CLOCK_KIND_VIRTUAL };
 
 /* Each has a condition of its own: an advance wakes those it releases, not everybody who waits. */
 struct clock_waiter {
-    uint64_t deadline_ns;
+    uint64_t deadline_ns;   /* UINT64_MAX: none */
+    _Atomic uint32_t *word; /* by whose address it can be woken; NULL: not at all */
     struct clock_waiter *next;
     bool woken;
     pthread_cond_t released;
@@ -95,29 +96,34 @@ uint64_t clock_now_slow(struct clock *clock)
     return (uint64_t)((double)elapsed_ns * clock->scale);
 }
 
+/* Released threads count as working from now on, not from when they get to run. */
+static void virtual_release(struct clock *clock, struct clock_waiter **link)
+{
+    struct clock_waiter *waiter = *link;
+    *link = waiter->next;
+    clock->waiting--;
+    waiter->woken = true;
+    pthread_cond_signal(&waiter->released);
+}
+
 /* Jump to the earliest deadline and wake everybody it releases, if nobody is left working. */
 static void virtual_advance(struct clock *clock)
 {
-    if (clock->waiters == NULL || clock->waiting < clock->participants)
+    if (clock->waiting < clock->participants)
         return;
     uint64_t earliest = UINT64_MAX;
     for (struct clock_waiter *w = clock->waiters; w != NULL; w = w->next)
         if (w->deadline_ns < earliest)
             earliest = w->deadline_ns;
+    if (earliest == UINT64_MAX)
+        return;
     atomic_store_explicit(&clock->now_ns, earliest, memory_order_release);
     struct clock_waiter **link = &clock->waiters;
-    while (*link != NULL) {
-        struct clock_waiter *w = *link;
-        if (w->deadline_ns > earliest) {
-            link = &w->next;
-            continue;
-        }
-        /* Released threads count as working from now on, not from when they get to run. */
-        w->woken = true;
-        clock->waiting--;
-        *link = w->next;
-        pthread_cond_signal(&w->released);
-    }
+    while (*link != NULL)
+        if ((*link)->deadline_ns == earliest)
+            virtual_release(clock, link);
+        else
+            link = &(*link)->next;
 }
 
 void clock_join(struct clock *clock)
@@ -140,11 +146,15 @@ void clock_leave(struct clock *clock)
     pthread_mutex_unlock(&clock->mutex);
 }
 
-static void virtual_wait(struct clock *clock, uint64_t deadline_ns)
+/* Wait for the deadline, or for virtual_wake if there is a word and as long as it is `seen`. */
+static void virtual_wait(struct clock *clock, uint64_t deadline_ns, _Atomic uint32_t *word,
+                         uint32_t seen)
 {
     pthread_mutex_lock(&clock->mutex);
-    if (atomic_load_explicit(&clock->now_ns, memory_order_relaxed) < deadline_ns) {
-        struct clock_waiter waiter = {.deadline_ns = deadline_ns, .next = clock->waiters};
+    if (atomic_load_explicit(&clock->now_ns, memory_order_relaxed) < deadline_ns &&
+        (word == NULL || atomic_load_explicit(word, memory_order_acquire) == seen)) {
+        struct clock_waiter waiter = {
+            .deadline_ns = deadline_ns, .word = word, .next = clock->waiters};
         pthread_cond_init(&waiter.released, NULL);
         clock->waiters = &waiter;
         clock->waiting++;
@@ -153,6 +163,20 @@ static void virtual_wait(struct clock *clock, uint64_t deadline_ns)
             pthread_cond_wait(&waiter.released, &clock->mutex);
         pthread_cond_destroy(&waiter.released);
     }
+    pthread_mutex_unlock(&clock->mutex);
+}
+
+static void virtual_wake(struct clock *clock, _Atomic uint32_t *word, int count)
+{
+    pthread_mutex_lock(&clock->mutex);
+    struct clock_waiter **link = &clock->waiters;
+    while (*link != NULL && count > 0)
+        if ((*link)->word == word) {
+            virtual_release(clock, link);
+            count--;
+        } else {
+            link = &(*link)->next;
+        }
     pthread_mutex_unlock(&clock->mutex);
 }
 
@@ -165,23 +189,54 @@ static void sharpen_timers(void)
     done = true;
 }
 
+/* @return the real time at which a real or scaled clock shows this one */
+static uint64_t to_real(const struct clock *clock, uint64_t time_ns)
+{
+    if (clock->kind == CLOCK_KIND_REAL)
+        return time_ns;
+    double real_ns = (double)time_ns / clock->scale + (double)clock->start_ns;
+    return real_ns < (double)INT64_MAX ? (uint64_t)real_ns : INT64_MAX;
+}
+
+static struct timespec to_timespec(uint64_t time_ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(time_ns / NS_PER_S),
+                             .tv_nsec = (long)(time_ns % NS_PER_S)};
+}
+
 void clock_wait_until(struct clock *clock, uint64_t deadline_ns)
 {
     if (clock->kind == CLOCK_KIND_VIRTUAL) {
-        virtual_wait(clock, deadline_ns);
+        virtual_wait(clock, deadline_ns, NULL, 0);
         return;
     }
     if (clock_now(clock) >= deadline_ns)
         return;
     sharpen_timers();
-    uint64_t real_ns = (uint64_t)((double)deadline_ns / clock->scale) + clock->start_ns;
+    uint64_t real_ns = to_real(clock, deadline_ns);
     if (real_ns > SPIN_NS) {
-        uint64_t sleep_ns = real_ns - SPIN_NS;
-        struct timespec until = {.tv_sec = (time_t)(sleep_ns / NS_PER_S),
-                                 .tv_nsec = (long)(sleep_ns % NS_PER_S)};
+        struct timespec until = to_timespec(real_ns - SPIN_NS);
         while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) != 0)
             ;
     }
     while (clock_now(clock) < deadline_ns)
         sched_yield();
+}
+
+void clock_sleep(struct clock *clock, _Atomic uint32_t *word, uint32_t seen, uint64_t deadline_ns)
+{
+    if (clock->kind == CLOCK_KIND_VIRTUAL) {
+        virtual_wait(clock, deadline_ns, word, seen);
+        return;
+    }
+    struct timespec until = to_timespec(to_real(clock, deadline_ns));
+    futex_wait_until(word, seen, deadline_ns == UINT64_MAX ? NULL : &until);
+}
+
+void clock_wake(struct clock *clock, _Atomic uint32_t *word, int count)
+{
+    if (clock->kind == CLOCK_KIND_VIRTUAL)
+        virtual_wake(clock, word, count);
+    else
+        (void)futex_wake(word, count);
 }

@@ -14,6 +14,7 @@
 
 #include "base/rc.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
@@ -84,5 +85,18 @@ void clock_leave(struct clock *clock);
  * microseconds of the deadline on an idle processor.
  */
 void clock_wait_until(struct clock *clock, uint64_t deadline_ns);
+
+/**
+ * Sleep while a word is `seen`, until the clock shows deadline_ns at most: a futex (futex.h) whose
+ * sleepers count as waiting on the clock. May return early; callers look again. On a virtual clock
+ * the thread has joined it.
+ *
+ * @param deadline_ns  UINT64_MAX: none
+ */
+void clock_sleep(struct clock *clock, _Atomic uint32_t *word, uint32_t seen, uint64_t deadline_ns);
+
+/** Wake so many of those who sleep on a word, after changing it. On a virtual clock they count as
+ * working from now on. The word itself is not touched, so it may be gone already. */
+void clock_wake(struct clock *clock, _Atomic uint32_t *word, int count);
 
 #endif

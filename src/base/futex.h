@@ -12,12 +12,21 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /** Sleep while the word is `seen`. May return early; callers look again. */
 static inline void futex_wait(_Atomic uint32_t *word, uint32_t seen)
 {
     (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+}
+
+/** The same, until a time of CLOCK_MONOTONIC at most; NULL: for ever. */
+static inline void futex_wait_until(_Atomic uint32_t *word, uint32_t seen,
+                                    const struct timespec *until)
+{
+    (void)syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, seen, until, NULL,
+                  FUTEX_BITSET_MATCH_ANY);
 }
 
 /** Wake so many of those who sleep on the word. @return how many were woken */

@@ -283,6 +283,62 @@ static void joining_and_leaving_loses_no_wakeup(void **state)
     clock_close(clock);
 }
 
+/* ---- Words ---- */
+
+struct sleeper {
+    struct clock *clock;
+    _Atomic uint32_t word;
+    uint64_t deadline_ns;
+    uint64_t woken_ns;
+};
+
+static void *sleep_on_word(void *context)
+{
+    struct sleeper *sleeper = context;
+    while (atomic_load(&sleeper->word) == 0 && clock_now(sleeper->clock) < sleeper->deadline_ns)
+        clock_sleep(sleeper->clock, &sleeper->word, 0, sleeper->deadline_ns);
+    sleeper->woken_ns = clock_now(sleeper->clock);
+    clock_leave(sleeper->clock);
+    return NULL;
+}
+
+static void run_sleeper(struct sleeper *sleeper, uint64_t wake_at_ns)
+{
+    pthread_t thread;
+    clock_join(sleeper->clock);
+    clock_join(sleeper->clock);
+    pthread_create(&thread, NULL, sleep_on_word, sleeper);
+    if (wake_at_ns != UINT64_MAX) {
+        clock_wait_until(sleeper->clock, wake_at_ns);
+        atomic_store(&sleeper->word, 1);
+        clock_wake(sleeper->clock, &sleeper->word, 1);
+    }
+    clock_leave(sleeper->clock);
+    pthread_join(thread, NULL);
+}
+
+static void a_sleeper_wakes_when_woken_or_at_its_deadline(void **state)
+{
+    (void)state;
+    static const uint64_t deadlines_ns[] = {UINT64_MAX, 50 * NS_PER_MS};
+    struct clock *clocks[] = {virtual_clock(), NULL, clock_real()};
+    assert_int_equal(clock_open_scaled(10, &clocks[1]), FIRN_OK);
+    for (unsigned i = 0; i < ARRAY_COUNT(clocks); i++) {
+        struct clock *clock = clocks[i];
+        for (unsigned k = 0; k < ARRAY_COUNT(deadlines_ns); k++) {
+            uint64_t now_ns = clock_now(clock);
+            bool ends = deadlines_ns[k] != UINT64_MAX;
+            struct sleeper sleeper = {.clock = clock,
+                                      .deadline_ns = ends ? now_ns + deadlines_ns[k] : UINT64_MAX};
+            run_sleeper(&sleeper, ends ? UINT64_MAX : now_ns + 20 * NS_PER_MS);
+            uint64_t least_ns = ends ? sleeper.deadline_ns : now_ns + 20 * NS_PER_MS;
+            assert_true(sleeper.woken_ns >= least_ns);
+            assert_true(i > 0 || sleeper.woken_ns == least_ns);
+        }
+        clock_close(clock);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -295,6 +351,7 @@ int main(void)
         cmocka_unit_test(a_thread_that_works_holds_time_and_one_that_leaves_does_not),
         cmocka_unit_test(a_woken_thread_sees_the_time_it_was_woken_at),
         cmocka_unit_test(joining_and_leaving_loses_no_wakeup),
+        cmocka_unit_test(a_sleeper_wakes_when_woken_or_at_its_deadline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
