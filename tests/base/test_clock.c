@@ -285,7 +285,7 @@ static void joining_and_leaving_loses_no_wakeup(void **state)
 
 /* ---- Words ---- */
 
-struct sleeper {
+struct word_sleeper {
     struct clock *clock;
     _Atomic uint32_t word;
     uint64_t deadline_ns;
@@ -294,7 +294,7 @@ struct sleeper {
 
 static void *sleep_on_word(void *context)
 {
-    struct sleeper *sleeper = context;
+    struct word_sleeper *sleeper = context;
     while (atomic_load(&sleeper->word) == 0 && clock_now(sleeper->clock) < sleeper->deadline_ns)
         clock_sleep(sleeper->clock, &sleeper->word, 0, sleeper->deadline_ns);
     sleeper->woken_ns = clock_now(sleeper->clock);
@@ -302,7 +302,7 @@ static void *sleep_on_word(void *context)
     return NULL;
 }
 
-static void run_sleeper(struct sleeper *sleeper, uint64_t wake_at_ns)
+static void run_word_sleeper(struct word_sleeper *sleeper, uint64_t wake_at_ns)
 {
     pthread_t thread;
     clock_join(sleeper->clock);
@@ -328,9 +328,9 @@ static void a_sleeper_wakes_when_woken_or_at_its_deadline(void **state)
         for (unsigned k = 0; k < ARRAY_COUNT(deadlines_ns); k++) {
             uint64_t now_ns = clock_now(clock);
             bool ends = deadlines_ns[k] != UINT64_MAX;
-            struct sleeper sleeper = {.clock = clock,
-                                      .deadline_ns = ends ? now_ns + deadlines_ns[k] : UINT64_MAX};
-            run_sleeper(&sleeper, ends ? UINT64_MAX : now_ns + 20 * NS_PER_MS);
+            struct word_sleeper sleeper = {
+                .clock = clock, .deadline_ns = ends ? now_ns + deadlines_ns[k] : UINT64_MAX};
+            run_word_sleeper(&sleeper, ends ? UINT64_MAX : now_ns + 20 * NS_PER_MS);
             uint64_t least_ns = ends ? sleeper.deadline_ns : now_ns + 20 * NS_PER_MS;
             assert_true(sleeper.woken_ns >= least_ns);
             assert_true(i > 0 || sleeper.woken_ns == least_ns);
