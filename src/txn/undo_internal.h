@@ -92,6 +92,7 @@ struct undo_log {
     uint64_t records;  /* written so far */
     uint32_t tail_page;
     uint32_t tail_offset;
+    bool is_written; /* something of it is in a page: it must be marked before it ends */
     bool has_ended;
     bool has_work; /* to be set by the caller before finishing: purge must read the records */
 };
@@ -126,15 +127,22 @@ size_t undo_append_log_bytes(size_t record_bytes);
  * be looked at. No latch is held. */
 firn_rc undo_rewind(struct undo_log *log, struct mtr *mtr, undo_pointer last);
 
+/** Latch the page of the log's header, if there is one, in a mini-transaction begun with
+ * UNDO_HEADER_LOG_BYTES at least. undo_mark then neither waits nor fails, except for UNDO_PREPARED:
+ * so that commits can be numbered between the two. On failure nothing is changed. */
+firn_rc undo_latch_header(struct undo_log *log, struct mtr *mtr);
+
 /** Write the state, in a mini-transaction begun by the caller with UNDO_HEADER_LOG_BYTES at least,
- * which he commits: so that more can go with it. Latches pages of undo. Nothing is written for a
- * log without records. On failure nothing is changed.
+ * which he commits: so that more can go with it. Latches pages of undo, if undo_latch_header has
+ * not done so. On failure nothing is changed.
  *
- * UNDO_ACTIVE is for a prepared transaction that is to be rolled back, before the first of its
- * changes is undone: half undone it must not be committed any more. Before UNDO_PREPARED the caller
- * makes room for the name (undo_make_room, UNDO_XID_MAX).
+ * A log of which nothing is written stays so, except for UNDO_PREPARED, for which the caller makes
+ * room for the name first (undo_make_room, UNDO_XID_MAX). UNDO_ACTIVE is for a prepared transaction
+ * that is to be rolled back, before the first of its changes is undone: half undone it must not be
+ * committed any more.
+ *
  * @param number  of UNDO_COMMITTED: the commit number; of UNDO_ROLLED_BACK: the newest there is
- * (readers may hold pointers into the log)
+ *                (readers may hold pointers into the log)
  * @param xid     of UNDO_PREPARED: at most UNDO_XID_MAX */
 firn_rc undo_mark(struct undo_log *log, struct mtr *mtr, enum undo_state state, uint64_t number,
                   struct span xid);

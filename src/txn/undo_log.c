@@ -7,7 +7,8 @@
 
 enum { STATE_LOG_BYTES = CHANGE_HEADER_MAX_BYTES + 2 + UNDO_LOG_STATE_BYTES };
 
-_Static_assert(STATE_LOG_BYTES + CHANGE_HEADER_MAX_BYTES + UNDO_APPEND_MAX_BYTES + UNDO_XID_MAX <=
+_Static_assert(STATE_LOG_BYTES + 2 * CHANGE_HEADER_MAX_BYTES + UNDO_APPEND_LOG_BYTES +
+                       UNDO_APPEND_MAX_BYTES + UNDO_XID_MAX <=
                    UNDO_HEADER_LOG_BYTES,
                "what undo_mark adds to a mini-transaction");
 
@@ -35,7 +36,7 @@ firn_rc undo_begin(struct undo_set *set, struct mtr *mtr, uint64_t txn_id, struc
 
 undo_pointer undo_place(const struct undo_log *log, size_t record_bytes)
 {
-    size_t at = log->tail_offset + (log->header == 0 ? UNDO_LOG_BYTES : 0);
+    size_t at = log->tail_offset + (log->is_written ? 0 : UNDO_LOG_BYTES);
     if (at + UNDO_FAR_BYTES + record_bytes > undo_page_limit(log->set->page_size_bytes))
         return 0;
     return undo_pointer_of(log->segment->space,
@@ -72,6 +73,7 @@ static void put_header(struct undo_log *log, struct mtr *mtr, struct mtr_page *p
     mtr_undo_begin(mtr, page, &head);
     log->header = undo_pointer_of(
         log->segment->space, (struct undo_position){log->tail_page, (uint16_t)log->tail_offset});
+    log->is_written = true;
     log->tail_offset += UNDO_LOG_BYTES;
     log->segment->sequence++;
 }
@@ -90,7 +92,7 @@ firn_rc undo_append(struct undo_log *log, struct mtr *mtr, struct span record)
     ENSURE(undo_place(log, record.size_bytes) != 0);
     FIRN_TRY(mtr_reserve(mtr, undo_append_log_bytes(record.size_bytes)));
     FIRN_TRY(fix_tail(log, mtr, &page));
-    if (log->header == 0)
+    if (!log->is_written)
         put_header(log, mtr, page);
     struct undo_position at = {log->tail_page, (uint16_t)log->tail_offset};
     undo_pointer before = log->last != 0 ? log->last : log->header;
@@ -121,53 +123,71 @@ firn_rc undo_rewind(struct undo_log *log, struct mtr *mtr, undo_pointer last)
 
 /* ---- States ---- */
 
-static void write_state(struct undo_log *log, struct mtr *mtr, struct mtr_page *page,
-                        const struct undo_log_head *head)
+firn_rc undo_latch_header(struct undo_log *log, struct mtr *mtr)
 {
-    uint8_t bytes[UNDO_LOG_STATE_BYTES];
-    undo_log_state_put(bytes, head);
-    mtr_write(mtr, page, (size_t)undo_position_of(log->header).offset + UNDO_LOG_AT_STATE,
-              span_of(bytes, sizeof bytes));
+    struct mtr_page *page;
+    if (!log->is_written)
+        return FIRN_OK;
+    FIRN_TRY(mtr_reserve(mtr, UNDO_HEADER_LOG_BYTES));
+    return undo_segment_fix(log->segment, mtr, undo_position_of(log->header).page_no, &page);
 }
 
-/* Append the name of a transaction that is prepared, and let the header lead to it. */
-static firn_rc put_xid(struct undo_log *log, struct mtr *mtr, struct span xid,
-                       struct undo_position *at)
+/* Write the part of the header that changes; its page is latched already. */
+static firn_rc write_state(const struct undo_log *log, struct mtr *mtr,
+                           const struct undo_log_head *head)
 {
+    struct undo_position at = undo_position_of(log->header);
+    struct mtr_page *page;
+    uint8_t bytes[UNDO_LOG_STATE_BYTES];
+    FIRN_TRY(undo_segment_fix(log->segment, mtr, at.page_no, &page));
+    undo_log_state_put(bytes, head);
+    mtr_write(mtr, page, (size_t)at.offset + UNDO_LOG_AT_STATE, span_of(bytes, sizeof bytes));
+    return FIRN_OK;
+}
+
+/* Append the name, to which the header then leads instead of to the last record. */
+static firn_rc prepare(struct undo_log *log, struct mtr *mtr, struct span xid)
+{
+    struct undo_log_head head = {.state = UNDO_PREPARED};
     struct mtr_page *tail;
     ENSURE(xid.size_bytes <= UNDO_XID_MAX && undo_place(log, xid.size_bytes) != 0);
+    FIRN_TRY(mtr_reserve(mtr, UNDO_HEADER_LOG_BYTES));
+    FIRN_TRY(undo_latch_header(log, mtr));
     FIRN_TRY(fix_tail(log, mtr, &tail));
-    *at = (struct undo_position){log->tail_page, (uint16_t)log->tail_offset};
+    if (!log->is_written)
+        put_header(log, mtr, tail);
+    head.last = (struct undo_position){log->tail_page, (uint16_t)log->tail_offset};
     put_entry(log, mtr, tail, UNDO_XID, xid);
-    return FIRN_OK;
+    return write_state(log, mtr, &head);
+}
+
+static void note_end(struct undo_log *log, uint64_t number)
+{
+    struct undo_segment *segment = log->segment;
+    log->has_ended = true;
+    if (number > segment->number)
+        segment->number = number;
+    /* With the header latched: who sees that the log has ended, sees it counted. */
+    atomic_fetch_add_explicit(&segment->logs, 1, memory_order_release);
+    atomic_fetch_add_explicit(&log->set->logs, 1, memory_order_relaxed);
 }
 
 firn_rc undo_mark(struct undo_log *log, struct mtr *mtr, enum undo_state state, uint64_t number,
                   struct span xid)
 {
-    bool ends = state == UNDO_COMMITTED || state == UNDO_ROLLED_BACK;
-    struct undo_segment *segment = log->segment;
     struct undo_log_head head = {.state = (uint8_t)state, .last = undo_position_of(log->last)};
-    struct mtr_page *page;
-    if (log->header == 0)
-        return FIRN_OK;
-    FIRN_TRY(mtr_reserve(mtr, UNDO_HEADER_LOG_BYTES));
-    FIRN_TRY(undo_segment_fix(segment, mtr, undo_position_of(log->header).page_no, &page));
     if (state == UNDO_PREPARED)
-        FIRN_TRY(put_xid(log, mtr, xid, &head.last));
-    if (ends) {
+        return prepare(log, mtr, xid);
+    if (!log->is_written)
+        return FIRN_OK;
+    FIRN_TRY(undo_latch_header(log, mtr));
+    if (state != UNDO_ACTIVE) {
         head.flags = state == UNDO_COMMITTED && log->has_work ? UNDO_FLAG_HAS_WORK : 0;
         head.number = number;
         head.end = (struct undo_position){log->tail_page, (uint16_t)log->tail_offset};
-        log->has_ended = true;
-        if (number > segment->number)
-            segment->number = number;
-        /* With the header latched: who sees that the log has ended, sees it counted. */
-        atomic_fetch_add_explicit(&segment->logs, 1, memory_order_release);
-        atomic_fetch_add_explicit(&log->set->logs, 1, memory_order_relaxed);
+        note_end(log, number);
     }
-    write_state(log, mtr, page, &head);
-    return FIRN_OK;
+    return write_state(log, mtr, &head);
 }
 
 void undo_end(struct undo_log *log)
@@ -175,7 +195,7 @@ void undo_end(struct undo_log *log)
     struct undo_set *set = log->set;
     if (log->segment == NULL)
         return;
-    ENSURE(log->header == 0 || log->has_ended);
+    ENSURE(!log->is_written || log->has_ended);
     undo_lock(set);
     log->segment->tail_page = log->tail_page;
     log->segment->tail_offset = log->tail_offset;

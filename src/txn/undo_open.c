@@ -132,6 +132,7 @@ static firn_rc adopt(struct undo_set *set, struct undo_segment *segment, struct 
         .segment = segment,
         .txn_id = log->txn_id,
         .header = undo_pointer_of(segment->space, at),
+        .is_written = true,
         .last = undo_pointer_of(segment->space, last),
         .tail_page = segment->tail_page,
         .tail_offset = segment->tail_offset,

@@ -233,6 +233,26 @@ static void what_has_not_ended_is_found_after_opening(void **state)
     assert_int_equal(undo_last_number(undo), 78);
 }
 
+/* It has only read, and is to be found after a crash all the same. */
+static void a_log_without_records_can_be_prepared(void **state)
+{
+    (void)state;
+    struct undo_log log;
+    struct found found;
+    ASSERT_OK(undo_begin(undo, &world.mtr, 9, &log));
+    assert_false(log.is_written);
+    ASSERT_OK(mark(&log, &world.mtr, UNDO_PREPARED, 0, span_of("reader", 6)));
+    assert_true(log.is_written);
+    reopen(&found);
+    assert_int_equal(found.count, 1);
+    assert_int_equal(found.what[0].state, UNDO_PREPARED);
+    assert_memory_equal(found.what[0].xid, "reader", 6);
+    assert_true(found.logs[0].last == 0);
+    ASSERT_OK(finish(&found.logs[0], &world.mtr, UNDO_COMMITTED, 1));
+    reopen(&found);
+    assert_int_equal(found.count, 0);
+}
+
 /* Half undone it must not be committed: it comes back as active. */
 static void a_prepared_log_that_is_rolled_back_comes_back_active(void **state)
 {
@@ -501,6 +521,7 @@ int main(void)
         TEST(what_was_rewound_is_passed_over),
         TEST(rewinding_all_leaves_no_record),
         TEST(what_has_not_ended_is_found_after_opening),
+        TEST(a_log_without_records_can_be_prepared),
         TEST(a_prepared_log_that_is_rolled_back_comes_back_active),
         TEST(a_long_log_is_found_by_its_tail),
         TEST(ids_begin_above_all_that_were_covered),

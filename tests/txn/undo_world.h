@@ -152,7 +152,9 @@ static inline firn_rc mark(struct undo_log *log, struct mtr *mtr, enum undo_stat
     if (state == UNDO_PREPARED)
         FIRN_TRY(undo_make_room(log, mtr, UNDO_XID_MAX));
     FIRN_TRY(mtr_begin(mtr, UNDO_HEADER_LOG_BYTES));
-    firn_rc rc = undo_mark(log, mtr, state, number, xid);
+    firn_rc rc = undo_latch_header(log, mtr);
+    if (rc == FIRN_OK)
+        rc = undo_mark(log, mtr, state, number, xid);
     if (rc != FIRN_OK) {
         mtr_abandon(mtr);
         return rc;
