@@ -35,4 +35,15 @@ static inline int futex_wake(_Atomic uint32_t *word, int count)
     return (int)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
 }
 
+/** What a thread does between two looks at a word that is about to change: leaves the processor's
+ * other thread and the memory bus alone for some ten to a hundred cycles. */
+static inline void spin_pause(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb");
+#endif
+}
+
 #endif

@@ -27,6 +27,13 @@ struct redo_path {
     char text[REDO_PATH_BYTES];
 };
 
+/** Is somebody the writer, and for how long? */
+enum redo_writer {
+    REDO_WRITER_NONE,
+    REDO_WRITER_SLOW,  /* waits for a device */
+    REDO_WRITER_QUICK, /* copies to the page cache */
+};
+
 /** Who waits for a group of commits sleeps on its word. */
 struct redo_group {
     alignas(64) _Atomic uint32_t word; /* changes when something happened */
@@ -94,7 +101,7 @@ struct redo {
     _Atomic bool failed;
 
     /* ---- Who waits and who writes ---- */
-    alignas(64) _Atomic uint32_t writer; /* 1 while somebody is it */
+    alignas(64) _Atomic uint32_t writer; /* enum redo_writer */
     _Atomic uint32_t enterers;  /* threads that want to be it for other work than a group's */
     struct redo_group enter;    /* where these wait */
     _Atomic uint32_t gathering; /* number of the group that those who come now belong to */
@@ -105,8 +112,9 @@ struct redo {
 
     /* ---- The writer's ---- */
     alignas(64) uint64_t published_lsn; /* all frames below are in the ring, whole */
-    struct redo_checkpoint checkpoint;  /* as last written */
-    bool file_dirty[REDO_FILES_MAX];    /* written to since its last sync */
+    uint64_t cached_block_lsn; /* where the block begins that the page cache has whole; 0: none */
+    struct redo_checkpoint checkpoint; /* as last written */
+    bool file_dirty[REDO_FILES_MAX];   /* written to since its last sync */
     struct redo_company company;
     _Atomic uint64_t frames; /* counters, written by the writer only */
     _Atomic uint64_t writes;
@@ -216,7 +224,7 @@ firn_rc redo_await(struct redo *redo, enum redo_goal goal, uint64_t lsn);
 /** Become the writer, behind whoever is it; give it back with redo_writer_leave. Only the writer
  * writes to the files and syncs them, so a file has one sync under way at a time. */
 void redo_writer_enter(struct redo *redo);
-bool redo_writer_try_enter(struct redo *redo);
+bool redo_writer_try_enter(struct redo *redo, enum redo_writer as);
 void redo_writer_leave(struct redo *redo);
 
 /** Write what is published, and make it durable if that is wanted; by the writer. */

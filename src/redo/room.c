@@ -206,7 +206,7 @@ static firn_rc drain_buffer(struct redo *redo)
         return FIRN_OK;
     if (held > redo->buffer_size_bytes / 4 * 3)
         return redo_await(redo, REDO_GOAL_WRITTEN, written + redo->buffer_size_bytes / 2);
-    if (!redo_writer_try_enter(redo))
+    if (!redo_writer_try_enter(redo, REDO_WRITER_SLOW))
         return FIRN_OK;
     if (!redo_has_failed(redo) && redo_carry_out(redo, false) != FIRN_OK)
         redo_fail(redo);

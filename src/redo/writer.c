@@ -8,6 +8,8 @@
 #include <sched.h>
 #include <string.h>
 
+enum { WATCH_PAUSES = 500 }; /* ten microseconds or so */
+
 /* ---- Failure ---- */
 
 void redo_fail(struct redo *redo)
@@ -49,7 +51,7 @@ static void let_go(struct redo *redo, uint64_t to_lsn)
     atomic_store_explicit(&redo->kept_lsn, kept, memory_order_release);
 }
 
-static firn_rc write_blocks(struct redo *redo, const uint8_t *bytes, uint64_t lsn, uint64_t size)
+static firn_rc write_bytes(struct redo *redo, const uint8_t *bytes, uint64_t lsn, uint64_t size)
 {
     while (size > 0) {
         struct redo_piece piece = redo_locate(&redo->layout, lsn, size);
@@ -77,11 +79,11 @@ static firn_rc write_staged(struct redo *redo, uint64_t lsn, uint64_t end_lsn)
     memcpy(redo->stage, redo->buffer + at, first);
     memcpy(redo->stage + first, redo->buffer, used - first);
     memset(redo->stage + used, 0, size - used);
-    return write_blocks(redo, redo->stage, lsn, size);
+    return write_bytes(redo, redo->stage, lsn, size);
 }
 
 /* Much at once goes from the ring as it lies there, but for the last block. */
-static firn_rc write_range(struct redo *redo, uint64_t lsn, uint64_t end_lsn)
+static firn_rc write_whole_blocks(struct redo *redo, uint64_t lsn, uint64_t end_lsn)
 {
     uint64_t whole_end = redo_block_floor(end_lsn);
     if (redo_block_ceil(end_lsn) - lsn > REDO_STAGE_BYTES) {
@@ -89,11 +91,25 @@ static firn_rc write_range(struct redo *redo, uint64_t lsn, uint64_t end_lsn)
             uint64_t at = lsn % redo->buffer_size_bytes;
             uint64_t left = redo->buffer_size_bytes - at;
             uint64_t size = whole_end - lsn < left ? whole_end - lsn : left;
-            FIRN_TRY(write_blocks(redo, redo->buffer + at, lsn, size));
+            FIRN_TRY(write_bytes(redo, redo->buffer + at, lsn, size));
             lsn += size;
         }
     }
     return lsn < end_lsn ? write_staged(redo, lsn, end_lsn) : FIRN_OK;
+}
+
+/* A block that is in the page cache, since it was written whole, takes only what is new: copying
+   all of it again costs more than the system call, and much more when another processor wrote it
+   last. Published frames do not change; no block crosses the end of the ring or of a file. */
+static firn_rc write_range(struct redo *redo, uint64_t lsn, uint64_t end_lsn)
+{
+    uint64_t begin = redo_block_floor(lsn);
+    if (begin == redo->cached_block_lsn && end_lsn - begin <= REDO_BLOCK_BYTES)
+        return write_bytes(redo, redo->buffer + lsn % redo->buffer_size_bytes, lsn, end_lsn - lsn);
+    FIRN_TRY(write_whole_blocks(redo, begin, end_lsn));
+    if (!redo->options.direct)
+        redo->cached_block_lsn = redo_block_floor(end_lsn - 1);
+    return FIRN_OK;
 }
 
 static firn_rc write_published(struct redo *redo)
@@ -109,7 +125,7 @@ static firn_rc write_published(struct redo *redo)
     if (redo_block_ceil(end) - redo_block_floor(free_lsn) > redo_ring_bytes(&redo->layout))
         return rc_raise(FIRN_E_NOSPACE, "the log in %s is full: no checkpoint was taken in time",
                         redo->directory);
-    FIRN_TRY(write_range(redo, redo_block_floor(written), end));
+    FIRN_TRY(write_range(redo, written, end));
     let_go(redo, redo_block_floor(end));
     atomic_store_explicit(&redo->written_lsn, end, memory_order_seq_cst);
     return FIRN_OK;
@@ -146,13 +162,13 @@ static firn_rc sync_written(struct redo *redo)
 
 /* ---- Being the writer ---- */
 
-bool redo_writer_try_enter(struct redo *redo)
+bool redo_writer_try_enter(struct redo *redo, enum redo_writer as)
 {
-    uint32_t nobody = 0;
+    uint32_t nobody = REDO_WRITER_NONE;
     /* Looking first leaves the line shared while somebody else is it. Acquire: the writer's fields
        are as the last one left them. */
-    return atomic_load_explicit(&redo->writer, memory_order_seq_cst) == 0 &&
-           atomic_compare_exchange_strong_explicit(&redo->writer, &nobody, 1, memory_order_seq_cst,
+    return atomic_load_explicit(&redo->writer, memory_order_seq_cst) == REDO_WRITER_NONE &&
+           atomic_compare_exchange_strong_explicit(&redo->writer, &nobody, as, memory_order_seq_cst,
                                                    memory_order_relaxed);
 }
 
@@ -181,7 +197,7 @@ static void call_next_writer(struct redo *redo)
 
 void redo_writer_leave(struct redo *redo)
 {
-    atomic_store_explicit(&redo->writer, 0, memory_order_seq_cst);
+    atomic_store_explicit(&redo->writer, REDO_WRITER_NONE, memory_order_seq_cst);
     if (atomic_load_explicit(&redo->enterers, memory_order_seq_cst) > 0)
         wake(&redo->enter, 1);
     else
@@ -191,8 +207,22 @@ void redo_writer_leave(struct redo *redo)
 /* Is there somebody who will leave the writer's place, and call those who wait then? */
 static bool somebody_writes(struct redo *redo)
 {
-    return atomic_load_explicit(&redo->writer, memory_order_seq_cst) != 0 ||
+    return atomic_load_explicit(&redo->writer, memory_order_seq_cst) != REDO_WRITER_NONE ||
            atomic_load_explicit(&redo->enterers, memory_order_seq_cst) > 0;
+}
+
+/* A write to the page cache is over in a microsecond, falling asleep and being woken takes two
+   threads several: look on for a few times as long. @return true if the writer, as a
+   quick one, has left */
+static bool watch_writer(struct redo *redo)
+{
+    for (unsigned i = 0; i < WATCH_PAUSES; i++) {
+        uint32_t writer = atomic_load_explicit(&redo->writer, memory_order_relaxed);
+        if (writer != REDO_WRITER_QUICK)
+            return writer == REDO_WRITER_NONE;
+        spin_pause();
+    }
+    return false;
 }
 
 /* Sleep until something happens to the group or, if there is no writer, not at all. `seen` was read
@@ -213,10 +243,10 @@ void redo_writer_enter(struct redo *redo)
     atomic_fetch_add_explicit(&redo->enterers, 1, memory_order_seq_cst);
     for (;;) {
         uint32_t seen = atomic_load_explicit(&redo->enter.word, memory_order_seq_cst);
-        if (redo_writer_try_enter(redo))
+        if (redo_writer_try_enter(redo, REDO_WRITER_SLOW))
             break;
         atomic_fetch_add_explicit(&redo->enter.waiters, 1, memory_order_seq_cst);
-        if (atomic_load_explicit(&redo->writer, memory_order_seq_cst) != 0)
+        if (atomic_load_explicit(&redo->writer, memory_order_seq_cst) != REDO_WRITER_NONE)
             futex_wait(&redo->enter.word, seen);
         atomic_fetch_sub_explicit(&redo->enter.waiters, 1, memory_order_relaxed);
     }
@@ -238,11 +268,15 @@ static bool is_reached(struct redo *redo, enum redo_goal goal, uint64_t lsn)
 firn_rc redo_carry_out(struct redo *redo, bool wants_sync)
 {
     FIRN_TRY(write_published(redo));
+    if (!wants_sync && !redo->options.direct)
+        /* Who published meanwhile waits to be the next writer, on another processor. */
+        FIRN_TRY(write_published(redo));
     uint64_t written = atomic_load_explicit(&redo->written_lsn, memory_order_relaxed);
     uint64_t durable = atomic_load_explicit(&redo->durable_lsn, memory_order_relaxed);
-    if (durable < written && (wants_sync || written - durable > redo->buffer_size_bytes))
-        FIRN_TRY(sync_written(redo));
-    return FIRN_OK;
+    if (durable == written || (!wants_sync && written - durable <= redo->buffer_size_bytes))
+        return FIRN_OK;
+    atomic_store_explicit(&redo->writer, REDO_WRITER_SLOW, memory_order_relaxed);
+    return sync_written(redo);
 }
 
 /* Close the group that gathers and carry out what it waits for. Its members published their frames
@@ -288,13 +322,15 @@ firn_rc redo_await(struct redo *redo, enum redo_goal goal, uint64_t lsn)
         bool wants_sync = goal == REDO_GOAL_DURABLE;
         if (wants_sync && atomic_load_explicit(&group->wants_sync, memory_order_relaxed) == 0)
             atomic_store_explicit(&group->wants_sync, 1, memory_order_seq_cst);
-        if (atomic_load_explicit(&redo->enterers, memory_order_seq_cst) > 0 ||
-            !redo_writer_try_enter(redo)) {
+        bool is_slow = wants_sync || redo->options.direct;
+        bool gives_way = atomic_load_explicit(&redo->enterers, memory_order_seq_cst) > 0;
+        if (!gives_way &&
+            redo_writer_try_enter(redo, is_slow ? REDO_WRITER_SLOW : REDO_WRITER_QUICK)) {
+            if (!lead(redo, wants_sync))
+                sched_yield(); /* a frame below this one is still being copied */
+        } else if (gives_way || wants_sync || !watch_writer(redo)) {
             group_wait(redo, group, seen);
             has_slept = true;
-        } else if (!lead(redo, wants_sync)) {
-            /* Somebody else's frame below is still being copied, if this one is not there yet. */
-            sched_yield();
         }
     }
     /* Who was woken to be the next writer and need not be it wakes another one. */

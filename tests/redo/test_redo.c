@@ -43,6 +43,44 @@ static void test_frames_are_read_back(void **state)
     log_destroy(&log);
 }
 
+/* @return bytes that a frame of so many bytes' body costs when it is written at once */
+static uint64_t written_for(struct log *log, uint64_t number, uint32_t size_bytes)
+{
+    struct redo_counters before, after;
+    redo_counters(log->redo, &before);
+    ASSERT_OK(log_append_sized(log->redo, number, size_bytes, &log->end_lsn));
+    ASSERT_OK(redo_flush(log->redo, log->end_lsn, REDO_FLUSH_WRITE));
+    redo_counters(log->redo, &after);
+    assert_int_equal(after.writes, before.writes + 1);
+    return after.written_bytes - before.written_bytes;
+}
+
+/* Past the page cache all of a block is written again; within it what is new. */
+static void test_a_cached_block_takes_what_is_new(void **state)
+{
+    (void)state;
+    for (int direct = 0; direct < 2; direct++) {
+        struct log log;
+        struct log_content content;
+        log_make(&log);
+        log.options.direct = direct;
+        for (uint64_t life = 0; life < 2; life++) {
+            log_start(&log, &content);
+            assert_int_equal(content.frames, 5 * life);
+            assert_true(log.end_lsn % 4096 < 3000);
+            assert_int_equal(written_for(&log, 5 * life, 100), direct ? 4096 : 120);
+            assert_int_equal(written_for(&log, 5 * life + 1, 100), direct ? 4096 : 120);
+            assert_int_equal(written_for(&log, 5 * life + 2, 4060), 8192); /* into the next one */
+            assert_int_equal(written_for(&log, 5 * life + 3, 240), direct ? 4096 : 256);
+            assert_int_equal(written_for(&log, 5 * life + 4, 100), direct ? 4096 : 120);
+            log_close(&log);
+        }
+        log_start(&log, &content);
+        assert_int_equal(content.frames, 10);
+        log_destroy(&log);
+    }
+}
+
 static void test_lives_follow_one_another(void **state)
 {
     (void)state;
@@ -119,6 +157,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_new_log_is_empty),
         cmocka_unit_test(test_frames_are_read_back),
+        cmocka_unit_test(test_a_cached_block_takes_what_is_new),
         cmocka_unit_test(test_lives_follow_one_another),
         cmocka_unit_test(test_the_ring_is_used_again_and_again),
         cmocka_unit_test(test_the_largest_frame_is_read_back),

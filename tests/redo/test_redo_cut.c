@@ -32,6 +32,7 @@ static bool live_through(struct world *world, uint64_t first_cut, enum sim_cut c
     for (int life = 0; life < LIVES; life++) {
         firn_rc rc;
         uint64_t steps = life == 0 ? first_cut : 1 + rng_below(&rng, 12);
+        world->options.direct = rng_below(&rng, 2) == 0;
         sim_disk_cut_after(world->disk, steps, cut, rng_next(&rng));
         if (!world_open(world, &rc))
             return false;
