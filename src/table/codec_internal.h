@@ -24,6 +24,7 @@ static inline int64_t codec_scale_down(int64_t number, unsigned second_bytes)
     }
 }
 
+/* codec_scale_down for what is not below 0. */
 static inline uint64_t codec_scale_down_unsigned(uint64_t number, unsigned second_bytes)
 {
     switch (second_bytes) {
@@ -38,6 +39,7 @@ static inline uint64_t codec_scale_down_unsigned(uint64_t number, unsigned secon
     }
 }
 
+/* Back to microseconds; of numbers below 0, too, as two's complement. */
 static inline uint64_t codec_scale_up(uint64_t number, unsigned second_bytes)
 {
     switch (second_bytes) {
@@ -59,6 +61,7 @@ static inline void codec_store_le(uint8_t *to, uint64_t number)
     put_u64(to, number);
 }
 
+/* The same, big-endian: such numbers compare as their bytes do. */
 static inline void codec_store_be(uint8_t *to, uint64_t number, unsigned width)
 {
     uint64_t bytes = htobe64(number << (64 - 8 * width));
@@ -88,6 +91,7 @@ static inline uint64_t codec_load_le(const uint8_t *from, unsigned width)
     }
 }
 
+/* What codec_store_be has written. */
 static inline uint64_t codec_load_be(const uint8_t *from, unsigned width)
 {
     return __builtin_bswap64(codec_load_le(from, width) << (64 - 8 * width));
@@ -100,6 +104,7 @@ static inline int64_t codec_sign_extend(uint64_t number, unsigned width)
     return (int64_t)(number << shift) >> shift;
 }
 
+/* Floating numbers as the bits that they are, and back; a float is held as a double. */
 static inline uint64_t codec_bits_of_double(double number)
 {
     uint64_t bits;
@@ -107,6 +112,7 @@ static inline uint64_t codec_bits_of_double(double number)
     return bits;
 }
 
+/* The inverse of codec_bits_of_double. */
 static inline double codec_double_of_bits(uint64_t bits)
 {
     double number;
@@ -114,6 +120,7 @@ static inline double codec_double_of_bits(uint64_t bits)
     return number;
 }
 
+/* The nearest float's bits. */
 static inline uint32_t codec_bits_of_float(double number)
 {
     float narrow = (float)number;
@@ -122,6 +129,7 @@ static inline uint32_t codec_bits_of_float(double number)
     return bits;
 }
 
+/* The inverse of codec_bits_of_float. */
 static inline double codec_float_of_bits(uint32_t bits)
 {
     float number;

@@ -47,27 +47,37 @@ struct value {
     };
 };
 
-/** @return a value of a kind; bytes stay the caller's. */
+/** @return NULL. */
 static inline struct value value_null(void)
 {
     return (struct value){.kind = VALUE_NULL};
 }
+
+/** @return a number that may be below 0. */
 static inline struct value value_int(int64_t number)
 {
     return (struct value){.kind = VALUE_INT, .i = number};
 }
+
+/** @return a number that is not below 0. */
 static inline struct value value_uint(uint64_t number)
 {
     return (struct value){.kind = VALUE_UINT, .u = number};
 }
+
+/** @return a floating number. */
 static inline struct value value_double(double number)
 {
     return (struct value){.kind = VALUE_DOUBLE, .d = number};
 }
+
+/** @return bytes, which stay the caller's. */
 static inline struct value value_bytes(struct span bytes)
 {
     return (struct value){.kind = VALUE_BYTES, .bytes = bytes};
 }
+
+/** @return a text's bytes, likewise. */
 static inline struct value value_text(const char *text)
 {
     return value_bytes(span_of_text(text));
