@@ -56,23 +56,39 @@ struct lock_request {
 };
 
 enum lock_answer {
-    LOCK_GRANTED, /* held now, or held before */
+    LOCK_GRANTED, /* held now; of LOCK_INSERT: nothing is in the way */
+    LOCK_HELD,    /* held before, as strongly: so not to be given back before the end */
     LOCK_QUEUED,  /* lock_wait */
     LOCK_REFUSED, /* somebody holds it and the request was not to wait */
 };
 
+struct lock_slab;
+
+enum { LOCK_CYCLE_SHOWN = 6 }; /* transactions of a deadlock that an error's sentence names */
+
 /** Who holds locks: a part of a transaction. Fields are the module's own, but for what is said. */
 struct lock_owner {
     struct lock_table *table;
-    uint64_t id;             /* the transaction's, for people; the caller's to set */
+    _Atomic uint64_t id;     /* the transaction's, for people; the caller's to set */
     _Atomic uint64_t weight; /* what rolling back costs: undo records; the caller's to keep */
-    _Atomic uint32_t word;   /* futex: state of the wait */
-    struct lock *first;      /* all its locks; under `mutex` when others enter some for it */
-    struct lock *waiting;    /* what it is queued for, or NULL */
+
+    _Atomic(struct lock *) first; /* all its locks; others may add some (lock_enter_implicit) */
+    _Atomic uint64_t names;       /* a bit for each name that has a lock; many names share one */
+    struct lock *spare;           /* memory for the next ones */
+    struct lock_slab *slabs;
+
+    /* A wait; lock_wait.c says what is under which mutex. */
+    struct lock *waiting;
+    struct lock *blocker;
+    uint64_t wait_since_ns;
+    _Atomic uint32_t word; /* futex: what has been told */
+    uint32_t outcome;      /* what has been decided */
+    uint32_t arrows_here;
     struct lock_owner *waits_for;
-    struct lock *spare;     /* memory for the next ones */
-    _Atomic uint32_t latch; /* of the list */
-    uint64_t count;
+    struct lock_owner *told_next;
+    uint64_t waited_for_id;
+    uint64_t cycle[LOCK_CYCLE_SHOWN];
+    uint32_t cycle_count;
 };
 
 struct lock_options {
@@ -87,13 +103,16 @@ firn_rc lock_table_open(const struct lock_options *options, struct lock_table **
 /** No owner has locks. NULL is allowed. */
 void lock_table_close(struct lock_table *table);
 
-/** Begin and end an owner; it holds nothing when it ends. */
+/** Begin an owner, whose memory is the caller's. */
 void lock_owner_init(struct lock_owner *owner, struct lock_table *table);
+
+/** End it; it holds nothing. Between transactions it need not be ended. */
 void lock_owner_free(struct lock_owner *owner);
 
 /**
  * Ask for a lock. Does not block; latches may be held. Those asked for before stand ahead in the
  * queue, whether granted or not, if they conflict; an owner's stronger lock covers a weaker one.
+ * Who holds the row or the index already, and asks for more, goes ahead of those who wait.
  *
  * @param wait    false: LOCK_REFUSED instead of LOCK_QUEUED
  * @param answer  set on success
@@ -105,11 +124,11 @@ firn_rc lock_request(struct lock_owner *owner, const struct lock_request *reques
 /**
  * Wait for what lock_request queued. No latch is held.
  *
- * @param limit_ns  from now; UINT64_MAX: for ever. On the table's clock
- * @return FIRN_OK: it is held, or it had to be asked for again (LOCK_INSERT keeps nothing: look at
- *         the gap again); FIRN_E_DEADLOCK: this owner was chosen as the victim; FIRN_E_LOCK_WAIT:
- * the limit is over; FIRN_E_CANCELLED (lock_cancel). After an error the request is gone, and the
- * locks held before are still held. The error's sentence names the transaction that was waited for.
+ * @param limit_ns  from when it was asked for; UINT64_MAX: for ever. On the table's clock
+ * @return FIRN_OK: it is held, or is to be asked for again (LOCK_INSERT keeps nothing: look at the
+ *         gap again); FIRN_E_DEADLOCK: this owner was chosen as the victim; FIRN_E_LOCK_WAIT: the
+ *         limit is over; FIRN_E_CANCELLED (lock_cancel). After an error the request is gone, and
+ * the locks held before are still held. The sentence names the transactions waited for.
  */
 firn_rc lock_wait(struct lock_owner *owner, uint64_t limit_ns);
 
@@ -128,8 +147,8 @@ bool lock_conflicts(struct lock_owner *owner, const struct lock_request *request
  */
 firn_rc lock_enter_implicit(struct lock_owner *holder, const struct lock_request *request);
 
-/** Give a row lock back before the end: a row that was locked to be looked at and does not match
- * (read committed). */
+/** Give back before the end what the same request was answered with LOCK_GRANTED for, or waited for
+ * with success: a row that was locked to be looked at and does not match (read committed). */
 void lock_release(struct lock_owner *owner, const struct lock_request *request);
 
 /** Give all back, at the end; those who can go on are woken. */
@@ -144,6 +163,8 @@ bool lock_gaps_exist(struct lock_table *table, uint64_t index_id);
  *
  * @param key   what was inserted: gap locks on `next` get a twin on it; or
  * @param gone  true: what is being removed: its gap and next-key locks get a twin on `next`
+ * @return FIRN_OK; FIRN_E_NOMEM: some have their twins, which do no harm; the key is to stay as it
+ *         was
  */
 firn_rc lock_inherit(struct lock_table *table, uint64_t index_id, struct span key, bool gone,
                      struct span next, bool next_is_supremum);
@@ -151,7 +172,7 @@ firn_rc lock_inherit(struct lock_table *table, uint64_t index_id, struct span ke
 /** For people: each lock, held or waited for. The table stands still meanwhile: do little. */
 struct lock_info {
     uint64_t owner_id;
-    uint64_t waits_for_id; /* 0: it is held */
+    uint64_t waits_for_id; /* 0: it is held; its own: it is about to go on or to leave */
     uint64_t index_id;
     uint64_t name_hash;
     enum lock_part part;
