@@ -82,6 +82,8 @@ static void check_log(struct walk *walk, struct undo_position at, const struct u
                log->flags);
     if (log->txn_id == 0)
         report(walk, "the log at %u is nobody's", at.offset);
+    if (!walk->is_needed)
+        return; /* passed by purge, what was before it may be gone */
     if (walk->log.offset != 0)
         check_succession(walk, at, log);
     walk->log = at;

@@ -54,17 +54,18 @@ static firn_rc step_back(struct undo_set *set, const struct undo_segment *segmen
     return FIRN_OK;
 }
 
-/* Find the header of the last log. Nowhere if all logs are gone. */
+/* Find the header of the last log. Nowhere if all logs have been purged. */
 static firn_rc find_last_log(struct undo_set *set, const struct undo_segment *segment,
                              struct undo_page_head head, struct undo_position *at)
 {
     uint32_t page_no = segment->tail_page;
     for (;;) {
+        bool is_oldest = page_no == segment->first.page_no;
         if (head.last_log != 0)
             *at = (struct undo_position){page_no, head.last_log};
-        else
-            *at = head.log;
-        if (at->offset != 0 || page_no == segment->head_page)
+        else if (!is_oldest)
+            *at = head.log; /* otherwise it has been purged: its header may be gone */
+        if (at->offset != 0 || is_oldest)
             return FIRN_OK;
         FIRN_TRY(step_back(set, segment, &page_no, &head)); /* the tail may be empty */
     }

@@ -105,24 +105,25 @@ static inline void undo_world_check(void)
 
 /* ---- Records that follow from a number ---- */
 
-/** @return the size of the n-th record: most are short, some fill a page. */
+/** @return the size of the n-th record: most are short, some fill a page; 8 at least. */
 static inline size_t record_size(uint64_t number)
 {
     struct rng rng;
     rng_init(&rng, number);
     uint64_t kind = rng_below(&rng, 100);
     if (kind < 80)
-        return rng_below(&rng, 150);
-    return kind < 98 ? rng_below(&rng, 1500) : undo_record_max(PAGE) - rng_below(&rng, 20);
+        return 8 + rng_below(&rng, 150);
+    return kind < 98 ? 8 + rng_below(&rng, 1500) : undo_record_max(PAGE) - rng_below(&rng, 20);
 }
 
-/** Make the n-th record. @param bytes  room for a page */
+/** Make the n-th record, which begins with its number. @param bytes  room for a page */
 static inline struct span record_make(uint8_t *bytes, uint64_t number)
 {
     struct rng rng;
     size_t size = record_size(number);
     rng_init(&rng, number + 1000003);
-    for (size_t i = 0; i < size; i++)
+    put_u64(bytes, number);
+    for (size_t i = 8; i < size; i++)
         bytes[i] = (uint8_t)rng_next(&rng);
     return span_of(bytes, size);
 }
