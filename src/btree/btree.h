@@ -118,12 +118,15 @@ struct btree_edit {
                                 void *context);
 
     /**
-     * Called at most once, in the mini-transaction that changes the leaf, with all else latched and
-     * had and before the first change, if there is going to be one. What it does happens with the
-     * change or not at all. It may fix BTREE_COMPANION_PAGES pages of other tablespaces, which it
-     * should have pinned before, for it waits with latches in its hands, and change them as its
-     * last step; it may also write the head of the new value. An error leaves everything unchanged,
-     * and the operation returns it. NULL: there is none.
+     * Called in the mini-transaction that changes the leaf, if there is going to be a change, with
+     * all else latched and had and before the first change. The leaf may have been left since the
+     * decision, so what could have changed then, locks beside it, is judged here. What it does
+     * happens with the change or not at all. In this order it may ask for the key behind, fix
+     * BTREE_COMPANION_PAGES pages of other tablespaces, which it should have pinned before, for it
+     * waits with latches in its hands, and change them as its last step; it may also write the head
+     * of the new value. If it returns an error nothing is changed, it has changed nothing, and the
+     * operation returns that error. It is called again only if it passed BTREE_AGAIN on. NULL:
+     * there is none.
      */
     firn_rc (*companion)(struct mtr *mtr, void *context);
     size_t companion_log_bytes; /* the bound of what it adds to the log */
@@ -163,16 +166,17 @@ firn_rc btree_inspect(struct btree_session *session, struct btree *tree, struct 
                       btree_look *look, void *context);
 
 /**
- * While deciding or looking: which key stands behind this one, whether this one is there or not.
+ * While deciding or looking, or first thing in a companion: which key stands behind this one,
+ * whether this one is there or not.
  *
  * It may stand in another leaf. That one, and empty ones between, are latched too (shared, from
- * left to right) until the operation has ended, the change included: until then no key comes
- * between the two, and the one behind neither goes nor changes. Edits and looks in one leaf, or in
- * two that are neighbours, so exclude each other as if they were about the same row.
+ * left to right, or as a split has them) until the leaf is given back, after the change: until then
+ * no key comes between the two, and the one behind neither goes nor changes. Edits and looks in one
+ * leaf, or in two that are neighbours, so exclude each other as if they were about the same row.
  *
- * @param next  set on success, valid until the operation ends: the companion may use it
+ * @param next  set on success, valid until the leaf is given back
  * @return FIRN_OK; FIRN_E_NOT_FOUND, without an error text: there is none, and none can come;
- *         BTREE_AGAIN: to be passed on; FIRN_E_NOMEM, FIRN_E_CORRUPT
+ *         BTREE_AGAIN: to be passed on; FIRN_E_NOMEM, FIRN_E_CORRUPT, ...
  */
 firn_rc btree_next_key(struct btree_session *session, struct span *next);
 

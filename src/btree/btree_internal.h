@@ -54,19 +54,21 @@ firn_rc btree_bytes_reserve(struct btree_bytes *bytes, size_t size_bytes);
 
 /** Where a row is decided about or looked at, for btree_next_key. */
 struct btree_place {
-    struct btree *tree;   /* NULL: nowhere */
-    const uint8_t *leaf;  /* latched */
-    unsigned slot;        /* of the key behind, if it is in this leaf */
-    const uint8_t *right; /* the leaf on the right, if the mini-transaction has it; or NULL */
-    bool waits;           /* for latches of leaves on the right */
-
-    bool asked; /* btree_next_key has been called here, and this is its answer */
+    struct btree *tree;  /* NULL: nowhere */
+    const uint8_t *leaf; /* latched */
+    unsigned slot;       /* of the key behind, if it is in this leaf */
+    bool asked;          /* btree_next_key has been called here */
+    bool known;          /* and this is its answer */
     firn_rc rc;
     struct span next;
+
+    bool tries;           /* no latch is waited for: others are held that come behind */
+    const uint8_t *right; /* the leaf on the right where it is latched already; or NULL */
 
     struct buffer_frame **held; /* leaves on the right, latched shared */
     unsigned held_count;
     unsigned held_capacity;
+    bool wanted;                 /* find out at the next visit, before anything else is latched */
     uint32_t missing;            /* what AGAIN was about, or PAGE_NONE */
     struct buffer_frame *pinned; /* what that was when it was last read, or NULL */
 };
@@ -191,25 +193,20 @@ firn_rc btree_latch_leaf(struct btree *tree, struct span key, enum buffer_mode m
 
 /* ---- The key behind: look.c ---- */
 
-/**
- * Begin to be at a place, which is left before the leaf is.
- *
- * @param slot   the first behind the key
- * @param right  the leaf on the right where it is latched already; or NULL
- * @param waits  false: no latch is waited for
- */
+/** Begin to be at a place, which is left when the leaf is. @param slot  the first behind the key */
 static inline void btree_place_enter(struct btree_session *session, struct btree *tree,
-                                     const uint8_t *leaf, unsigned slot, const uint8_t *right,
-                                     bool waits)
+                                     const uint8_t *leaf, unsigned slot)
 {
     struct btree_place *place = &session->place;
     place->tree = tree;
     place->leaf = leaf;
     place->slot = slot;
-    place->right = right;
-    place->waits = waits;
     place->asked = false;
+    place->known = false;
 }
+
+/** Find the key behind if an earlier visit found that it is wanted. @return FIRN_OK, BTREE_AGAIN */
+firn_rc btree_place_foresee(struct btree_session *session);
 
 /** Give back what is latched on the right. */
 void btree_place_release(struct btree_session *session);
@@ -218,19 +215,20 @@ void btree_place_release(struct btree_session *session);
 static inline void btree_place_leave(struct btree_session *session)
 {
     session->place.tree = NULL;
-    if (session->place.held_count > 0)
+    if (session->place.tries || session->place.held_count > 0)
         btree_place_release(session);
 }
 
 /** After BTREE_AGAIN, with nothing latched: read what was missing, for the next time. */
 firn_rc btree_place_read(struct btree_session *session, struct btree *tree);
 
-/** The operation is over: forget what was read. */
+/** The operation is over, or another page is wanted: forget what was read. */
 static inline void btree_place_end(struct btree_session *session)
 {
     if (session->place.pinned != NULL)
         buffer_unfix(session->base.pool, session->place.pinned, BUFFER_PIN);
     session->place.pinned = NULL;
+    session->place.wanted = false;
 }
 
 /* ---- Fresh pages, and giving up ---- */
@@ -391,21 +389,18 @@ bool btree_write_holds(const struct btree_session *session, const struct btree_w
                        const uint8_t *leaf, unsigned slot, bool found);
 
 /**
- * See that a decision counts that was made in an earlier visit to the leaf, which is latched again:
- * if it was about the key behind, make it anew.
+ * See that a decision counts that was made in an earlier visit to the leaf, which is latched again
+ * and has been entered as a place: if it was about the key behind, make it anew.
  *
- * @param right  the leaf on the right if the mini-transaction has it, or NULL
- * @param waits  whether latches of other leaves on the right may be waited for
  * @return FIRN_OK; BTREE_AGAIN: visit the leaf once more; what decide set
  */
 firn_rc btree_write_confirm(struct btree_session *session, struct btree_write *write,
-                            const uint8_t *leaf, unsigned slot, bool found, const uint8_t *right,
-                            bool waits);
+                            const uint8_t *leaf, unsigned slot, bool found);
 
 /** Latch what the write needs beside index pages: the register of limbo. */
 firn_rc btree_write_prepare(struct btree_session *session, struct btree_write *write);
 
-/** The last before the first change: the companion. */
+/** The last before the first change: the companion. BTREE_AGAIN: visit the leaf once more. */
 firn_rc btree_write_accompany(struct btree_session *session, struct btree_write *write);
 
 /** Record the fates of chains, in the mini-transaction that puts or deletes the cell. */

@@ -77,7 +77,7 @@ static firn_rc decide(struct btree_session *session, struct btree_write *write,
     firn_rc rc = FIRN_OK;
     write->new = (struct btree_new){.is_cell = false};
     write->action = edit->decide(old != NULL ? &shown : NULL, &write->new, &rc, edit->context);
-    write->decided = true;
+    write->decided = rc == FIRN_OK;
     write->asked_next = session->place.asked;
     write->cell_value = write->new.value;
     write->cell_flags = write->new.is_cell ? SLOTTED_EXTERNAL : 0;
@@ -137,6 +137,8 @@ static enum step find_step(const struct btree_write *write, const struct slotted
     if (!puts)
         return STEP_DONE;
     size_t size_bytes = write->cell_value.size_bytes;
+    if (old != NULL && size_bytes <= old->value.size_bytes)
+        return STEP_DONE;
     bool fits = old != NULL ? slotted_can_update(leaf, page_size_bytes, slot, size_bytes)
                             : slotted_cost(leaf, write->key.size_bytes, size_bytes) <=
                                   slotted_free_bytes(leaf, page_size_bytes);
@@ -153,7 +155,11 @@ firn_rc btree_write_accompany(struct btree_session *session, struct btree_write 
     const struct btree_edit *edit = write->edit;
     if (edit->companion == NULL)
         return FIRN_OK;
-    FIRN_TRY(edit->companion(&session->mtr, edit->context));
+    /* The register of limbo stands behind leaves in the order of latches. */
+    session->place.tries |= write->claim.frame != NULL;
+    firn_rc rc = edit->companion(&session->mtr, edit->context);
+    session->place.wanted = rc == BTREE_AGAIN;
+    FIRN_TRY(rc);
     if (write->chain_written) /* it may have written the head */
         memcpy(write->chain_cell, write->new.value.bytes, write->tree->head_bytes);
     return FIRN_OK;
@@ -233,16 +239,13 @@ static firn_rc carry_out(struct btree_session *session, struct btree_write *writ
 }
 
 firn_rc btree_write_confirm(struct btree_session *session, struct btree_write *write,
-                            const uint8_t *leaf, unsigned slot, bool found, const uint8_t *right,
-                            bool waits)
+                            const uint8_t *leaf, unsigned slot, bool found)
 {
     struct slotted_cell cell;
     bool same = false;
     if (!write->asked_next)
         return FIRN_OK;
     ENSURE(!found || slotted_cell(leaf, session->page_size_bytes, slot, &cell));
-    btree_place_leave(session);
-    btree_place_enter(session, write->tree, leaf, slot + found, right, waits);
     FIRN_TRY(decide_again(session, write, found ? &cell : NULL, &same));
     write->decided = same;
     return same ? FIRN_OK : BTREE_AGAIN;
@@ -253,11 +256,9 @@ static firn_rc have_decision(struct btree_session *session, struct btree_write *
                              const uint8_t *leaf, unsigned slot, const struct slotted_cell *old,
                              enum step *step)
 {
-    *step = STEP_DONE;
-    if (btree_write_holds(session, write, leaf, slot, old != NULL)) {
-        FIRN_TRY(btree_write_confirm(session, write, leaf, slot, old != NULL, NULL, true));
-        return FIRN_OK;
-    }
+    FIRN_TRY(btree_place_foresee(session));
+    if (btree_write_holds(session, write, leaf, slot, old != NULL))
+        return btree_write_confirm(session, write, leaf, slot, old != NULL);
     write->decided = false;
     if (write->chain_written) {
         *step = STEP_DISCARD_CHAIN;
@@ -270,8 +271,32 @@ static firn_rc have_decision(struct btree_session *session, struct btree_write *
         *step = STEP_READ_OLD;
         return FIRN_OK;
     }
-    btree_place_enter(session, write->tree, leaf, slot + (old != NULL), NULL, true);
     return decide(session, write, old);
+}
+
+/* Carry out a decision, or find out what it needs first. */
+static firn_rc follow_decision(struct btree_session *session, struct btree_write *write,
+                               struct mtr_page *leaf, unsigned slot, const struct slotted_cell *old,
+                               struct visit *visit)
+{
+    uint32_t page_size_bytes = session->page_size_bytes;
+    if (write->action == BTREE_KEEP || (write->action == BTREE_DELETE && old == NULL))
+        return FIRN_OK;
+    visit->step = find_step(write, old, leaf->bytes, page_size_bytes, slot);
+    if (visit->step == STEP_DONE) {
+        bool shrinks = write->action == BTREE_DELETE ||
+                       (old != NULL && write->cell_value.size_bytes < old->value.size_bytes);
+        size_t free_bytes = shrinks ? slotted_free_bytes(leaf->bytes, page_size_bytes) : 0;
+        firn_rc rc = carry_out(session, write, leaf, slot, old);
+        visit->carried_out = rc == FIRN_OK;
+        if (rc == FIRN_OK && shrinks)
+            visit->wants_merge = btree_wants_merge(leaf->bytes, page_size_bytes, free_bytes);
+        if (rc != BTREE_AGAIN)
+            return rc;
+        visit->step = STEP_READ_NEXT;
+    }
+    remember_old(session, write, old);
+    return FIRN_OK;
 }
 
 /* Decide about the key in its latched leaf, and carry it out if nothing else is needed. */
@@ -281,31 +306,20 @@ static firn_rc work_on_leaf(struct btree_session *session, struct btree_write *w
     uint32_t page_size_bytes = session->page_size_bytes;
     unsigned slot;
     struct slotted_cell cell;
-    const struct slotted_cell *old = NULL;
     bool found = slotted_search(leaf->bytes, page_size_bytes, write->key, &slot);
+    const struct slotted_cell *old = found ? &cell : NULL;
     if (found && !slotted_cell(leaf->bytes, page_size_bytes, slot, &cell))
         return btree_raise_corrupt(write->tree, page_id_number(leaf->page_id),
                                    "has a damaged cell");
-    if (found)
-        old = &cell;
+    btree_place_enter(session, write->tree, leaf->bytes, slot + found);
     firn_rc rc = have_decision(session, write, leaf->bytes, slot, old, &visit->step);
-    if (rc == BTREE_AGAIN)
+    if (rc == BTREE_AGAIN) {
         visit->step = STEP_READ_NEXT;
-    else
-        FIRN_TRY(rc);
-    if (visit->step != STEP_DONE || write->action == BTREE_KEEP ||
-        (write->action == BTREE_DELETE && !found))
-        return FIRN_OK;
-    visit->step = find_step(write, old, leaf->bytes, page_size_bytes, slot);
-    if (visit->step != STEP_DONE) {
-        remember_old(session, write, old);
         return FIRN_OK;
     }
-    size_t free_bytes = slotted_free_bytes(leaf->bytes, page_size_bytes);
-    FIRN_TRY(carry_out(session, write, leaf, slot, old));
-    visit->carried_out = true;
-    visit->wants_merge = btree_wants_merge(leaf->bytes, page_size_bytes, free_bytes);
-    return FIRN_OK;
+    FIRN_TRY(rc);
+    return visit->step == STEP_DONE ? follow_decision(session, write, leaf, slot, old, visit)
+                                    : FIRN_OK;
 }
 
 static firn_rc visit_leaf(struct btree_session *session, struct btree_write *write,
@@ -319,7 +333,8 @@ static firn_rc visit_leaf(struct btree_session *session, struct btree_write *wri
     firn_rc rc = btree_latch_leaf(write->tree, write->key, BUFFER_EXCLUSIVE, &leaf);
     if (rc == FIRN_OK)
         rc = work_on_leaf(session, write, mtr_take(mtr, leaf), visit);
-    /* A value that was there already is committed too: its log may not be durable yet. */
+    /* A value that was there already is committed too: its log may not be durable yet. What stands
+     * on the right is held until then. */
     if (visit->carried_out)
         rc = mtr_commit(mtr, end_lsn);
     else
@@ -371,7 +386,7 @@ static firn_rc take_step(struct btree_session *session, struct btree *tree,
     case STEP_SPLIT:
         rc = btree_split(session, tree, write, end_lsn);
         *done = rc == FIRN_OK;
-        return rc == BTREE_AGAIN ? FIRN_OK : rc;
+        return rc == BTREE_AGAIN ? btree_place_read(session, tree) : rc;
     }
     return FIRN_OK;
 }
@@ -388,10 +403,29 @@ static void clean_up(struct btree_session *session, struct btree_write *write)
         (void)btree_claim_end(session, &write->claim, 1);
 }
 
+/* Zeroing all of it would cost as much as the rest of a put's bookkeeping. */
+static void begin_write(struct btree_write *write, struct btree *tree, struct span key,
+                        const struct btree_edit *edit)
+{
+    write->tree = tree;
+    write->key = key;
+    write->edit = edit;
+    write->decided = false;
+    write->asked_next = false;
+    write->old_exists = false;
+    write->old_is_read = false;
+    write->old_failure.rc = FIRN_OK;
+    write->claim.frame = NULL;
+    write->chain_written = false;
+    write->frees_old = false;
+    write->is_done = false;
+}
+
 firn_rc btree_edit(struct btree_session *session, struct btree *tree, struct span key,
                    const struct btree_edit *edit, uint64_t *end_lsn)
 {
-    struct btree_write write = {.tree = tree, .key = key, .edit = edit};
+    struct btree_write write;
+    begin_write(&write, tree, key, edit);
     struct visit visit = {.wants_merge = false};
     uint64_t lsn = 0;
     firn_rc rc = btree_check_key(tree, key);

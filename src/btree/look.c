@@ -30,7 +30,7 @@ static firn_rc make_room(struct btree_place *place)
 static bool latch_pinned(struct buffer_pool *pool, struct btree_place *place,
                          struct buffer_frame **frame)
 {
-    if (place->waits)
+    if (!place->tries)
         buffer_latch(pool, place->pinned, BUFFER_SHARED);
     else if (!buffer_try_latch(pool, place->pinned, BUFFER_SHARED))
         return false;
@@ -56,10 +56,10 @@ static firn_rc latch_right(struct btree_session *session, uint32_t page_no, cons
         if (!buffer_view_open(pool, page_id, NULL, &view))
             return BTREE_AGAIN;
         buffer_view_close(pool, &view);
-        firn_rc rc = place->waits
-                         ? buffer_fix(pool, page_id, BUFFER_SHARED, BUFFER_HINT_NORMAL, &frame)
-                         : buffer_try_fix(pool, page_id, BUFFER_SHARED, BUFFER_HINT_NORMAL, &frame);
-        if (rc == FIRN_E_BUSY)
+        firn_rc rc = place->tries
+                         ? buffer_try_fix(pool, page_id, BUFFER_SHARED, BUFFER_HINT_NORMAL, &frame)
+                         : buffer_fix(pool, page_id, BUFFER_SHARED, BUFFER_HINT_NORMAL, &frame);
+        if (place->tries && rc == FIRN_E_BUSY)
             return BTREE_AGAIN;
         FIRN_TRY(btree_missing_page(place->tree, page_no, rc));
     }
@@ -96,17 +96,37 @@ static firn_rc find_next(struct btree_session *session)
     return FIRN_OK;
 }
 
+static firn_rc know_next(struct btree_session *session)
+{
+    struct btree_place *place = &session->place;
+    if (!place->known)
+        place->rc = find_next(session);
+    place->known = place->rc != BTREE_AGAIN;
+    return place->rc;
+}
+
 firn_rc btree_next_key(struct btree_session *session, struct span *next)
 {
     struct btree_place *place = &session->place;
     if (place->tree == NULL)
         return rc_raise(FIRN_E_MISUSE, "the key behind is told only while a leaf is latched");
-    if (!place->asked)
-        place->rc = find_next(session);
     place->asked = true;
-    if (place->rc == FIRN_OK)
+    firn_rc rc = know_next(session);
+    if (rc == FIRN_OK)
         *next = place->next;
-    return place->rc;
+    return rc;
+}
+
+firn_rc btree_place_foresee(struct btree_session *session)
+{
+    struct btree_place *place = &session->place;
+    if (!place->wanted)
+        return FIRN_OK;
+    place->wanted = false;
+    firn_rc rc = know_next(session);
+    place->wanted = rc == BTREE_AGAIN;
+    /* Whoever asks is told of failures. */
+    return rc == BTREE_AGAIN ? rc : FIRN_OK;
 }
 
 void btree_place_release(struct btree_session *session)
@@ -114,16 +134,20 @@ void btree_place_release(struct btree_session *session)
     struct btree_place *place = &session->place;
     while (place->held_count > 0)
         buffer_unfix(session->base.pool, place->held[--place->held_count], BUFFER_SHARED);
+    place->tries = false;
+    place->right = NULL;
 }
 
 firn_rc btree_place_read(struct btree_session *session, struct btree *tree)
 {
     struct btree_place *place = &session->place;
     uint32_t page_no = place->missing;
+    bool wanted = place->wanted;
     if (page_no == PAGE_NONE)
         return FIRN_OK;
     btree_place_end(session);
     place->missing = PAGE_NONE;
+    place->wanted = wanted;
     return btree_pin(tree, page_no, &place->pinned);
 }
 
@@ -140,7 +164,7 @@ static firn_rc look_at_leaf(struct btree_session *session, struct btree *tree, c
         return btree_raise_corrupt(tree, page_number(leaf), "has a damaged cell");
     if (found)
         btree_show(tree, &cell, &row);
-    btree_place_enter(session, tree, leaf, slot + found, NULL, true);
+    btree_place_enter(session, tree, leaf, slot + found);
     firn_rc rc = look(found ? &row : NULL, context);
     btree_place_leave(session);
     return rc;

@@ -232,14 +232,17 @@ static void return_pages(struct split *split)
     }
 }
 
-/* A decision about the key behind: the leaf on the right is latched, as it is to be changed.
- * Nothing else is waited for. */
+/* A decision about the key behind is made anew: the leaf on the right is latched, for it is going
+ * to be changed. No other is waited for. */
 static firn_rc confirm(struct split *split)
 {
+    struct btree_session *session = split->session;
     const struct split_level *at = &split->levels[0];
-    firn_rc rc = btree_write_confirm(split->session, split->write, split->path.nodes[0].page,
-                                     at->slot, split->replaces,
-                                     at->neighbour != NULL ? at->neighbour->bytes : NULL, false);
+    const uint8_t *leaf = split->path.nodes[0].page;
+    btree_place_enter(session, split->tree, leaf, at->slot + split->replaces);
+    session->place.tries = true;
+    session->place.right = at->neighbour != NULL ? at->neighbour->bytes : NULL;
+    firn_rc rc = btree_write_confirm(session, split->write, leaf, at->slot, split->replaces);
     split->is_moot = rc == BTREE_AGAIN;
     return rc;
 }
@@ -259,8 +262,10 @@ static firn_rc get_means(struct split *split)
         if (rc == FIRN_OK && is_root(split, level))
             rc = btree_fresh_page(session, tree->space, tree->index_id, near, &at->left);
     }
-    if (rc == FIRN_OK)
+    if (rc == FIRN_OK) {
         rc = btree_write_accompany(session, split->write);
+        split->is_moot = rc == BTREE_AGAIN;
+    }
     if (rc != FIRN_OK)
         return_pages(split);
     return rc;
