@@ -56,8 +56,9 @@ struct script {
     enum btree_action action;
     struct btree_new new;
     firn_rc companion_rc;
-    uint8_t *head; /* the companion writes it; or NULL */
-    bool asks_next;
+    uint8_t *head;       /* the companion writes it; or NULL */
+    bool asks_next;      /* decide does */
+    bool companion_asks; /* the companion does */
 
     unsigned decisions;
     unsigned companions;
@@ -118,6 +119,8 @@ static firn_rc accompany(struct mtr *mtr, void *context)
     struct mtr_page *page;
     uint8_t count[8];
     script.companions++;
+    if (script.companion_asks)
+        FIRN_TRY(ask_next());
     FIRN_TRY(mtr_fix(mtr, page_id_of(SPACE_SYSTEM, companion_page), &page));
     if (script.companion_rc != FIRN_OK)
         return script.companion_rc;
@@ -555,22 +558,61 @@ static void empty_leaves_are_stepped_over(void **state)
     ASSERT_OK(put_as(2 * LEFT, 200, 1, the_edit()));
     script.asks_next = false;
     assert_span_equal(span_of(script.next, script.next_bytes), world_key(key, 2 * (ROWS - LEFT)));
+    script.companion_asks = true;
+    ASSERT_OK(put_as(2 * LEFT + 1, LARGE_BYTES, 1, the_edit()));
+    script.companion_asks = false;
+    assert_span_equal(span_of(script.next, script.next_bytes), world_key(key, 2 * (ROWS - LEFT)));
+}
+
+static void make_large_tree_in_small_pool(uint64_t rows)
+{
+    world_drop(&world);
+    world_make(&world, &(struct world_options){.pool_pages = 64});
+    btree_set_head(world.tree, HEAD_BYTES);
+    make_companion_page();
+    for (uint64_t i = 0; i < rows; i++)
+        ASSERT_OK(put_as(2 * i, 200, 1, the_edit()));
 }
 
 static void a_leaf_that_has_to_be_read_is_read(void **state)
 {
     (void)state;
     enum { ROWS = 3000 };
-    world_drop(&world);
-    world_make(&world, &(struct world_options){.pool_pages = 64});
-    btree_set_head(world.tree, HEAD_BYTES);
-    make_companion_page();
-    for (uint64_t i = 0; i < ROWS; i++)
-        ASSERT_OK(put_as(2 * i, 200, 1, the_edit()));
+    make_large_tree_in_small_pool(ROWS);
     for (uint64_t i = 0; i < ROWS; i++) {
         uint64_t at = i * 1009 % ROWS;
         expect_next(2 * at, 2 * at + 2, 2 * ROWS);
     }
+}
+
+/* Whatever the change needs besides: room, a chain, the end of an old one. */
+static void a_companion_is_told_the_key_behind(void **state)
+{
+    (void)state;
+    enum { ROWS = 2000 };
+    static const size_t sizes[] = {200, 200, 700, LARGE_BYTES};
+    uint8_t key[WORLD_KEY_BYTES];
+    struct btree_shape shape;
+    make_large_tree_in_small_pool(ROWS);
+    script.companion_asks = true;
+    for (uint64_t i = 0; i < 2 * ROWS; i++) {
+        uint64_t at = i * 1009 % ROWS;
+        ASSERT_OK(put_as(2 * at + 1, sizes[at % 4], i, the_edit()));
+        if (at + 1 == ROWS)
+            assert_int_equal(script.next_rc, FIRN_E_NOT_FOUND);
+        else
+            assert_span_equal(span_of(script.next, script.next_bytes), world_key(key, 2 * at + 2));
+    }
+    script.action = BTREE_DELETE;
+    for (uint64_t at = 0; at < ROWS; at++) {
+        struct btree_edit edit = the_edit();
+        ASSERT_OK(edit_as(2 * at + 1, &edit));
+        if (at + 1 < ROWS)
+            assert_span_equal(span_of(script.next, script.next_bytes), world_key(key, 2 * at + 2));
+    }
+    script.companion_asks = false;
+    world_check(&world, &shape);
+    assert_int_equal(shape.rows, ROWS);
 }
 
 /* ---- A decision about the key behind, when the leaf is left before it is carried out ---- */
@@ -650,6 +692,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_key_behind_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(empty_leaves_are_stepped_over, setup, teardown),
         cmocka_unit_test_setup_teardown(a_leaf_that_has_to_be_read_is_read, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_companion_is_told_the_key_behind, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_decision_about_the_key_behind_is_made_with_the_leaf_latched, setup, teardown),
         cmocka_unit_test_setup_teardown(also_when_a_chain_is_written_meanwhile, setup, teardown),
