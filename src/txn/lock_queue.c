@@ -63,12 +63,12 @@ static void set_newest(lock_bucket *bucket, struct lock *lock)
     atomic_store_explicit(bucket, lock, memory_order_release);
 }
 
-static struct lock *newer_than(lock_bucket *bucket, const struct lock *lock)
+struct lock *lock_newer(lock_bucket *bucket, const struct lock *lock)
 {
     return lock == newest_of(bucket) ? NULL : lock->newer;
 }
 
-static struct lock *oldest_of(lock_bucket *bucket)
+struct lock *lock_oldest(lock_bucket *bucket)
 {
     struct lock *newest = newest_of(bucket);
     return newest != NULL ? newest->newer : NULL;
@@ -168,13 +168,12 @@ void lock_link(struct lock *lock, struct lock_owner *owner, const struct lock_wa
 void lock_unlink(struct lock_table *table, struct lock *lock, struct lock_told *told)
 {
     lock_bucket *bucket = lock_bucket_of(table, lock->hash);
-    struct lock *newer = newer_than(bucket, lock);
     take_out(bucket, lock);
     lock_partition_of(table, lock->hash)->locks--;
     if ((lock->part & LOCK_GAP) != 0)
         atomic_fetch_sub_explicit(lock_gaps_of(table, lock->index_id), 1, memory_order_relaxed);
     if (lock->followers > 0)
-        lock_pass_on(table, lock, newer, told);
+        lock_pass_on(table, lock, told);
 }
 
 /* From the oldest: who is waited for by hundreds is found at once. */
@@ -184,7 +183,7 @@ bool lock_is_covered(struct lock_owner *owner, struct lock_wanted *wanted)
     unsigned left = wanted->part;
     if (wanted->part == LOCK_INSERT || !may_have(owner, wanted->hash))
         return false;
-    for (struct lock *held = oldest_of(bucket); held != NULL; held = newer_than(bucket, held)) {
+    for (struct lock *held = lock_oldest(bucket); held != NULL; held = lock_newer(bucket, held)) {
         if (held->owner != owner || held->hash != wanted->hash || !held->is_granted)
             continue;
         bool is_strong = mode_covers(held->mode, wanted->mode);
@@ -223,7 +222,7 @@ struct lock *lock_find_blocker(struct lock_owner *owner, const struct lock_wante
             return lock;
     if (queued == NULL || (!wanted->jumps && wanted->part != LOCK_INSERT))
         return NULL;
-    for (lock = newer_than(bucket, queued); lock != NULL; lock = newer_than(bucket, lock))
+    for (lock = lock_newer(bucket, queued); lock != NULL; lock = lock_newer(bucket, lock))
         if (lock->is_granted && blocks(lock, owner, wanted))
             return lock;
     return NULL;

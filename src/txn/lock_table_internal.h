@@ -63,6 +63,17 @@ struct lock_table {
     _Atomic uint64_t timeouts;
 };
 
+/* Of an owner's `outcome` and, but for the last, of its `word`. */
+enum lock_wait_state {
+    WAIT_NONE = 0,
+    WAIT_QUEUED,
+    WAIT_ASLEEP, /* the same, of the word: its owner is to be woken */
+    WAIT_GRANTED,
+    WAIT_VICTIM,
+    WAIT_CANCELLED,
+    WAIT_OVER, /* its limit */
+};
+
 /* What is asked for. */
 struct lock_wanted {
     uint64_t hash;
@@ -78,17 +89,20 @@ struct lock_told {
     struct lock_owner *last;
 };
 
+/** Where the locks on a name are, */
 static inline lock_bucket *lock_bucket_of(struct lock_table *table, uint64_t hash)
 {
     return &table->buckets[hash & table->bucket_mask];
 }
 
+/** what protects them, */
 static inline struct lock_partition *lock_partition_of(struct lock_table *table, uint64_t hash)
 {
     uint64_t line = (hash & table->bucket_mask) / LOCK_BUCKETS_A_PARTITION;
     return &table->partitions[line % LOCK_PARTITIONS];
 }
 
+/** and where an index's gap locks are counted. */
 static inline _Atomic uint32_t *lock_gaps_of(struct lock_table *table, uint64_t index_id)
 {
     return &table->gaps[index_id % LOCK_GAP_COUNTERS];
@@ -114,6 +128,11 @@ void lock_memory_trim(struct lock_owner *owner);
 
 /* ---- Queues (lock_queue.c); under the partition's mutex ---- */
 
+/** @return the oldest lock of a bucket, and the one that came after another; NULL: there is none.
+ */
+struct lock *lock_oldest(lock_bucket *bucket);
+struct lock *lock_newer(lock_bucket *bucket, const struct lock *lock);
+
 /** Make an allocated lock what is wanted, and put it into its queue and its owner's list. */
 void lock_link(struct lock *lock, struct lock_owner *owner, const struct lock_wanted *wanted,
                bool is_granted);
@@ -138,8 +157,7 @@ void lock_disown(struct lock_owner *owner, struct lock *lock);
 void lock_begin_wait(struct lock *lock, struct lock *blocker, struct lock_told *told);
 
 /** A lock has left the queue: its followers go on, or follow another. */
-void lock_pass_on(struct lock_table *table, struct lock *gone, struct lock *newer,
-                  struct lock_told *told);
+void lock_pass_on(struct lock_table *table, struct lock *gone, struct lock_told *told);
 
 /** Wake those whose waits have been decided; no mutex is held. */
 void lock_tell(struct lock_table *table, struct lock_told *told);

@@ -28,17 +28,6 @@
 
 #include <stdio.h>
 
-/* Of `outcome` and, but for the last, of `word`. */
-enum wait_state {
-    WAIT_NONE = 0,
-    WAIT_QUEUED,
-    WAIT_ASLEEP, /* the same, of the word: its owner is to be woken */
-    WAIT_GRANTED,
-    WAIT_VICTIM,
-    WAIT_CANCELLED,
-    WAIT_OVER, /* its limit */
-};
-
 /* ---- Deciding; under the graph's mutex ---- */
 
 static void erase_arrow(struct lock_owner *owner)
@@ -48,7 +37,7 @@ static void erase_arrow(struct lock_owner *owner)
     owner->waits_for = NULL;
 }
 
-static void decide(struct lock_owner *owner, enum wait_state outcome)
+static void decide(struct lock_owner *owner, enum lock_wait_state outcome)
 {
     ASSERT(owner->outcome == WAIT_QUEUED);
     owner->outcome = outcome;
@@ -56,7 +45,7 @@ static void decide(struct lock_owner *owner, enum wait_state outcome)
     erase_arrow(owner);
 }
 
-static void decide_and_tell(struct lock_owner *owner, enum wait_state outcome,
+static void decide_and_tell(struct lock_owner *owner, enum lock_wait_state outcome,
                             struct lock_told *told)
 {
     decide(owner, outcome);
@@ -157,29 +146,19 @@ static void reconsider(struct lock *lock, struct lock_told *told)
     }
 }
 
-static bool follows(const struct lock *lock, const struct lock *leader)
-{
-    return !lock->is_granted && lock->owner->blocker == leader;
-}
-
-/* Those who follow stand close by: the search ends with the last of them. */
-void lock_pass_on(struct lock_table *table, struct lock *gone, struct lock *newer,
-                  struct lock_told *told)
+/* From the oldest, for who comes first goes first; what is waited for is mostly the oldest itself,
+ * so its followers are found at once, and the last of them ends the search. */
+void lock_pass_on(struct lock_table *table, struct lock *gone, struct lock_told *told)
 {
     lock_bucket *bucket = lock_bucket_of(table, gone->hash);
+    struct lock *lock = lock_oldest(bucket);
     pthread_mutex_lock(&table->graph_mutex);
-    for (struct lock *lock = newer; lock != NULL && gone->followers > 0;) {
-        if (follows(lock, gone)) {
-            gone->followers--;
-            reconsider(lock, told);
-        }
-        lock = lock == atomic_load_explicit(bucket, memory_order_relaxed) ? NULL : lock->newer;
+    for (; lock != NULL && gone->followers > 0; lock = lock_newer(bucket, lock)) {
+        if (lock->is_granted || lock->owner->blocker != gone)
+            continue;
+        gone->followers--;
+        reconsider(lock, told);
     }
-    for (struct lock *lock = gone->older; lock != NULL && gone->followers > 0; lock = lock->older)
-        if (follows(lock, gone)) {
-            gone->followers--;
-            reconsider(lock, told);
-        }
     pthread_mutex_unlock(&table->graph_mutex);
     ENSURE(gone->followers == 0);
 }
@@ -213,7 +192,7 @@ static bool give_up(struct lock_owner *owner)
     return is_mine;
 }
 
-static enum wait_state sleep_until_told(struct lock_owner *owner, uint64_t deadline_ns)
+static enum lock_wait_state sleep_until_told(struct lock_owner *owner, uint64_t deadline_ns)
 {
     struct clock *clock = owner->table->clock;
     for (;;) {
@@ -280,7 +259,8 @@ static firn_rc raise_deadlock(const struct lock_owner *owner)
                     text, (unsigned long long)owner->cycle[0]);
 }
 
-static firn_rc raise_outcome(struct lock_owner *owner, uint64_t index_id, enum wait_state outcome)
+static firn_rc raise_outcome(struct lock_owner *owner, uint64_t index_id,
+                             enum lock_wait_state outcome)
 {
     char waited[UNITS_TEXT_BYTES];
     uint64_t waited_ns = clock_now(owner->table->clock) - owner->wait_since_ns;
@@ -307,7 +287,7 @@ firn_rc lock_wait(struct lock_owner *owner, uint64_t limit_ns)
     ASSERT(lock != NULL);
     if (__builtin_add_overflow(owner->wait_since_ns, limit_ns, &deadline_ns))
         deadline_ns = UINT64_MAX;
-    enum wait_state outcome = sleep_until_told(owner, deadline_ns);
+    enum lock_wait_state outcome = sleep_until_told(owner, deadline_ns);
     uint64_t index_id = lock->index_id;
     if (outcome != WAIT_GRANTED || lock->part == LOCK_INSERT)
         withdraw(owner);

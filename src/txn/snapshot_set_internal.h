@@ -82,6 +82,7 @@ struct snapshot_set {
     struct snapshot *first;
 };
 
+/** An id's place in the ring; which id's it is at present, `floor` and `prepared` say. */
 static inline _Atomic uint64_t *snapshot_slot(const struct snapshot_set *set, uint64_t id)
 {
     return &set->ring[id & (set->ring_ids - 1)];

@@ -4,9 +4,8 @@
 #ifndef FIRN_TESTS_LOCK_FIXTURE_H
 #define FIRN_TESTS_LOCK_FIXTURE_H
 
-#include "txn/lock_internal.h"
+#include "txn/lock_table_internal.h"
 
-#include "base/check.h"
 #include "base/memory.h"
 
 #define ASSERT_OK(call) assert_int_equal(call, FIRN_OK)
@@ -45,6 +44,12 @@ static inline enum lock_answer ask(struct lock_owner *owner, const char *key, en
     enum lock_answer answer = (enum lock_answer)99;
     ASSERT_OK(lock_request(owner, &request, true, &answer));
     return answer;
+}
+
+/* @return true if an owner's wait is over, so that lock_wait does not wait */
+static inline bool is_told(struct lock_owner *owner)
+{
+    return atomic_load(&owner->word) > WAIT_ASLEEP;
 }
 
 static inline void owners_begin(struct lock_owner *owners, size_t count, struct lock_table *table)
