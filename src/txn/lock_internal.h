@@ -169,7 +169,8 @@ bool lock_gaps_exist(struct lock_table *table, uint64_t index_id);
 firn_rc lock_inherit(struct lock_table *table, uint64_t index_id, struct span key, bool gone,
                      struct span next, bool next_is_supremum);
 
-/** For people: each lock, held or waited for. The table stands still meanwhile: do little. */
+/** For people: each lock, held or waited for, a name's from the newest to the oldest. A name's
+ * queue stands still while it is told, the table does not: do little. */
 struct lock_info {
     uint64_t owner_id;
     uint64_t waits_for_id; /* 0: it is held; its own: it is about to go on or to leave */

@@ -260,14 +260,16 @@ static void each_in_bucket(struct lock_table *table, lock_bucket *bucket, lock_v
     }
 }
 
+/* By lines of buckets: who waits and who is waited for are on one. */
 void lock_each(struct lock_table *table, lock_visit *visit, void *context)
 {
-    for (size_t i = 0; i < LOCK_PARTITIONS; i++)
-        pthread_mutex_lock(&table->partitions[i].mutex);
-    for (uint64_t i = 0; i <= table->bucket_mask; i++)
-        each_in_bucket(table, &table->buckets[i], visit, context);
-    for (size_t i = LOCK_PARTITIONS; i > 0; i--)
-        pthread_mutex_unlock(&table->partitions[i - 1].mutex);
+    for (uint64_t line = 0; line <= table->bucket_mask; line += LOCK_BUCKETS_A_PARTITION) {
+        struct lock_partition *partition = lock_partition_of(table, line);
+        pthread_mutex_lock(&partition->mutex);
+        for (uint64_t i = 0; i < LOCK_BUCKETS_A_PARTITION; i++)
+            each_in_bucket(table, &table->buckets[line + i], visit, context);
+        pthread_mutex_unlock(&partition->mutex);
+    }
 }
 
 void lock_counters(struct lock_table *table, struct lock_counters *counters)

@@ -22,6 +22,7 @@
 #include "txn/snapshot_set_internal.h"
 
 #include "base/clock.h"
+#include "base/inject.h"
 #include "base/memory.h"
 
 #include <sched.h>
@@ -132,6 +133,7 @@ void snapshot_take(struct snapshot *snapshot)
     atomic_store_explicit(&snapshot->number, SNAPSHOT_TAKING, memory_order_seq_cst);
     uint64_t low = atomic_load_explicit(&set->low, memory_order_acquire);
     uint64_t number = atomic_load_explicit(&set->newest, memory_order_seq_cst);
+    INJECT("snapshot-number-read");
     uint64_t high = atomic_load_explicit(&set->next_id, memory_order_acquire);
     atomic_store_explicit(&snapshot->low, low, memory_order_relaxed);
     atomic_store_explicit(&snapshot->high, high, memory_order_relaxed);
@@ -241,8 +243,10 @@ uint64_t snapshot_settled_number(const struct snapshot *snapshot)
 {
     uint64_t number;
     while ((number = atomic_load_explicit(&snapshot->number, memory_order_seq_cst)) ==
-           SNAPSHOT_TAKING)
+           SNAPSHOT_TAKING) {
+        INJECT("snapshot-unsettled");
         sched_yield();
+    }
     return number;
 }
 
