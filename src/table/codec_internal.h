@@ -152,21 +152,39 @@ static inline uint64_t codec_number_of(const struct column_codec *codec, const s
     }
 }
 
-/* The value that a number of the codec's width stands for. */
-static inline struct value codec_value_of(const struct column_codec *codec, uint64_t number)
+/* Set the value that a number of the codec's width stands for. Values are set field by field, here
+   and wherever they are read from rows: copying one that was just put together costs a stall, for
+   its parts were stored in other sizes than they are loaded. */
+static inline void codec_set_value(const struct column_codec *codec, uint64_t number,
+                                   struct value *value)
 {
     switch (codec->kind) {
     case CODEC_UINT:
-        return value_uint(codec_scale_up(number, codec->second_bytes));
-    case CODEC_INT: {
-        uint64_t extended = (uint64_t)codec_sign_extend(number, codec->width);
-        return value_int((int64_t)codec_scale_up(extended, codec->second_bytes));
-    }
+        value->kind = VALUE_UINT;
+        value->u = codec_scale_up(number, codec->second_bytes);
+        break;
+    case CODEC_INT:
+        value->kind = VALUE_INT;
+        value->u =
+            codec_scale_up((uint64_t)codec_sign_extend(number, codec->width), codec->second_bytes);
+        break;
     case CODEC_FLOAT:
-        return value_double(codec_float_of_bits((uint32_t)number));
+        value->kind = VALUE_DOUBLE;
+        value->d = codec_float_of_bits((uint32_t)number);
+        break;
     default:
-        return value_double(codec_double_of_bits(number));
+        value->kind = VALUE_DOUBLE;
+        value->d = codec_double_of_bits(number);
+        break;
     }
+}
+
+/* Set bytes that lie somewhere. */
+static inline void codec_set_bytes(const uint8_t *bytes, size_t size_bytes, struct value *value)
+{
+    value->kind = VALUE_BYTES;
+    value->bytes.bytes = bytes;
+    value->bytes.size_bytes = size_bytes;
 }
 
 /* The sign bit of a number in a key is flipped, so that negative ones come first. */
@@ -175,14 +193,14 @@ static inline uint64_t codec_flip_sign(const struct column_codec *codec, uint64_
     return codec->kind == CODEC_INT ? number ^ UINT64_C(1) << (8 * codec->width - 1) : number;
 }
 
-/* The value of an integer in a key. */
-static inline struct value codec_value_of_key(const struct column_codec *codec, const uint8_t *from,
-                                              bool is_descending)
+/* Read an integer of a key. */
+static inline void codec_load_key(const struct column_codec *codec, const uint8_t *from,
+                                  bool is_descending, struct value *value)
 {
     uint64_t number = codec_load_be(from, codec->width);
     if (is_descending)
         number = ~number << (64 - 8 * codec->width) >> (64 - 8 * codec->width);
-    return codec_value_of(codec, codec_flip_sign(codec, number));
+    codec_set_value(codec, codec_flip_sign(codec, number), value);
 }
 
 /* Write bytes of a fixed size, zeros behind shorter ones. */
@@ -206,11 +224,13 @@ static inline void codec_store(const struct column_codec *codec, const struct va
 }
 
 /* Read what codec_store has written. */
-static inline struct value codec_load(const struct column_codec *codec, const uint8_t *from)
+static inline void codec_load(const struct column_codec *codec, const uint8_t *from,
+                              struct value *value)
 {
     if (codec->kind == CODEC_FIXED)
-        return value_bytes(span_of(from, codec->width));
-    return codec_value_of(codec, codec_load_le(from, codec->width));
+        codec_set_bytes(from, codec->width, value);
+    else
+        codec_set_value(codec, codec_load_le(from, codec->width), value);
 }
 
 #endif

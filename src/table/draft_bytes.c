@@ -193,8 +193,10 @@ static bool take_value(struct reader *reader, const struct column *column, struc
     if (bytes == NULL ||
         (column->codec.kind != CODEC_VARIABLE && column->codec.width != size_bytes))
         return false;
-    *value = column->codec.kind == CODEC_VARIABLE ? value_bytes(span_of(bytes, size_bytes))
-                                                  : codec_load(&column->codec, bytes);
+    if (column->codec.kind == CODEC_VARIABLE)
+        codec_set_bytes(bytes, size_bytes, value);
+    else
+        codec_load(&column->codec, bytes, value);
     return true;
 }
 

@@ -413,7 +413,7 @@ static size_t get_part(const struct key_part *part, const struct part_place *pla
         return size;
     }
     if (part->codec.kind != CODEC_FIXED) {
-        *value = codec_value_of_key(&part->codec, place->from, part->is_descending);
+        codec_load_key(&part->codec, place->from, part->is_descending, value);
         return 0;
     }
     if (!part->is_descending) {

@@ -159,35 +159,49 @@ static firn_rc read_variable(const struct row_view *view, unsigned column, unsig
     size_t end = end_at(view, variable);
     if (begin > end || end > view->row.size_bytes - bytes_at)
         return refuse_ends(view, column);
-    *value = value_bytes(span_of(view->row.bytes + bytes_at + begin, end - begin));
+    codec_set_bytes(view->row.bytes + bytes_at + begin, end - begin, value);
     return FIRN_OK;
 }
 
 /* A part of the primary key that lies at a fixed offset; row_open has seen that it is there. */
-static struct value read_key(const struct row_view *view, const struct column_place *place)
+static void read_key(const struct row_view *view, const struct column_place *place,
+                     struct value *value)
 {
-    const struct key_part *part = &view->schema->indexes[0].parts[place->part];
     const uint8_t *from = view->key.bytes + place->at;
-    if (part->codec.kind == CODEC_FIXED)
-        return value_bytes(span_of(from, part->codec.width));
-    return codec_value_of_key(&part->codec, from, part->is_descending);
+    if (place->codec.kind == CODEC_FIXED)
+        codec_set_bytes(from, place->codec.width, value);
+    else
+        codec_load_key(&place->codec, from, place->is_descending, value);
+}
+
+/* Mostly what follows a number is in the row, too: then it is loaded with it and shifted out. */
+static void read_fixed(const struct row_view *view, const struct column_place *place,
+                       struct value *value)
+{
+    const uint8_t *from = view->row.bytes + place->at;
+    if (place->codec.kind != CODEC_FIXED && view->row.size_bytes >= place->at + 8U) {
+        unsigned shift = 64U - 8U * place->codec.width;
+        codec_set_value(&place->codec, get_u64(from) << shift >> shift, value);
+    } else {
+        codec_load(&place->codec, from, value);
+    }
 }
 
 firn_rc row_read(const struct row_view *view, unsigned column, struct value *value)
 {
     const struct column_place *place = &view->layout->places[column];
     if (view->row.bytes[place->null_byte] & place->null_mask) {
-        *value = value_null();
+        value->kind = VALUE_NULL;
         return FIRN_OK;
     }
     switch (place->kind) {
     case PLACE_FIXED:
-        *value = codec_load(&view->schema->columns[column].codec, view->row.bytes + place->at);
+        read_fixed(view, place, value);
         return FIRN_OK;
     case PLACE_VARIABLE:
         return read_variable(view, column, place->at, value);
     case PLACE_KEY:
-        *value = read_key(view, place);
+        read_key(view, place, value);
         return FIRN_OK;
     default:
         *value = view->schema->columns[column].absent;

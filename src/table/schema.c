@@ -147,8 +147,10 @@ static void place_keys(struct build *build, struct column_place *places)
         if (part->codec.kind == CODEC_VARIABLE || !part->is_reversible || part->prefix > 0 ||
             (part->codec.kind == CODEC_FIXED && part->is_descending))
             break;
-        places[part->column] =
-            (struct column_place){.kind = PLACE_KEY, .part = (uint8_t)p, .at = at};
+        places[part->column] = (struct column_place){.kind = PLACE_KEY,
+                                                     .is_descending = part->is_descending,
+                                                     .at = at,
+                                                     .codec = part->codec};
         at = (uint16_t)(at + part->codec.width);
     }
     build->schema.key_fixed_bytes = at;
@@ -179,6 +181,7 @@ static void place_columns(struct build *build, unsigned version, bool fixed, uns
         }
         place->kind = fixed ? PLACE_FIXED : PLACE_VARIABLE;
         place->at = fixed ? *at : layout->variable_count++;
+        place->codec = column->codec;
         *at = (uint16_t)(*at + column->codec.width);
     }
 }

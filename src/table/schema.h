@@ -113,10 +113,11 @@ enum place_kind {
 
 struct column_place {
     uint8_t kind;
-    uint8_t part;       /* PLACE_KEY: of the primary key */
+    bool is_descending; /* PLACE_KEY */
     uint8_t null_mask;  /* 0: it has no NULLs */
     uint16_t null_byte; /* offset in the row */
     uint16_t at; /* PLACE_FIXED: offset in the row; PLACE_VARIABLE: which one; PLACE_KEY: offset */
+    struct column_codec codec; /* the column's, so that reading looks in one place */
 };
 
 struct row_layout {
