@@ -8,7 +8,7 @@
 #include <sched.h>
 #include <string.h>
 
-enum { WATCH_PAUSES = 500 }; /* ten microseconds or so */
+enum { WATCH_PAUSES = 1000 }; /* from ten to fifty microseconds, as processors go */
 
 /* ---- Failure ---- */
 
