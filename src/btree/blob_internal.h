@@ -130,6 +130,9 @@ struct btree_limbo_entry {
 /** Name the chain that a large value's cell refers to. */
 void btree_limbo_name(const struct btree *tree, struct span cell, struct btree_limbo_entry *entry);
 
+/** Does an entry name this chain from its first page on? */
+firn_rc btree_limbo_has(struct btree *tree, const struct btree_reference *reference, bool *has);
+
 /** Claim entries side by side, one as a rule: in the log before anything that they will name. */
 firn_rc btree_claim(struct btree_session *session, uint32_t space, unsigned count,
                     struct btree_claim *claim);

@@ -171,8 +171,7 @@ firn_rc btree_inspect(struct btree_session *session, struct btree *tree, struct 
  *
  * It may stand in another leaf. That one, and empty ones between, are latched too (shared, from
  * left to right, or as a split has them) until the leaf is given back, after the change: until then
- * no key comes between the two, and the one behind neither goes nor changes. Edits and looks in one
- * leaf, or in two that are neighbours, so exclude each other as if they were about the same row.
+ * no key comes between the two, and the one behind neither goes nor changes.
  *
  * @param next  set on success, valid until the leaf is given back
  * @return FIRN_OK; FIRN_E_NOT_FOUND, without an error text: there is none, and none can come;

@@ -4,6 +4,8 @@
 #include "base/inject.h"
 #include "btree/blob_internal.h"
 
+#include <inttypes.h>
+
 static firn_rc check_cell(const struct btree *tree, struct span cell)
 {
     return btree_cell_is_sound(tree, cell)
@@ -42,6 +44,10 @@ static firn_rc find_chain(struct btree *tree, const struct btree_reference *refe
                         BUFFER_HINT_NORMAL, &frame));
     *there = btree_chain_has(tree, reference, 0, buffer_page(pool, frame));
     buffer_unfix(pool, frame, BUFFER_SHARED);
+    bool in_limbo = false;
+    if (*there) /* it could not be freed the last time */
+        FIRN_TRY(btree_limbo_has(tree, reference, &in_limbo));
+    *there &= !in_limbo;
     return FIRN_OK;
 }
 
@@ -88,8 +94,9 @@ firn_rc btree_chain_pages(struct btree *tree, struct span cell, btree_page_seen 
     struct btree_reference reference;
     uint64_t position = 0;
     if (!btree_cell_is_sound(tree, cell))
-        return rc_raise(FIRN_E_CORRUPT, "a reference to a large value of index %llu makes no sense",
-                        (unsigned long long)tree->index_id);
+        return rc_raise(FIRN_E_CORRUPT,
+                        "a reference to a large value of index %" PRIu64 " makes no sense",
+                        tree->index_id);
     btree_reference_get(cell, &reference);
     uint32_t page_no = reference.first_page;
     for (uint32_t i = 0; i < reference.page_count; i++) {

@@ -359,6 +359,37 @@ firn_rc btree_clear_limbo(struct btree_session *session, uint32_t space)
     return FIRN_OK;
 }
 
+static bool page_names(const uint8_t *page, uint32_t page_size_bytes, uint64_t index_id,
+                       const struct btree_reference *reference)
+{
+    for (unsigned i = 0; i < entries_of_page(page_size_bytes); i++) {
+        struct btree_limbo_entry entry;
+        entry_get(page, i, &entry);
+        if (entry.kind == BTREE_LIMBO_CHAIN && entry.index_id == index_id &&
+            entry.first_page == reference->first_page && entry.stamp == reference->stamp)
+            return true;
+    }
+    return false;
+}
+
+firn_rc btree_limbo_has(struct btree *tree, const struct btree_reference *reference, bool *has)
+{
+    const struct btree_base *base = &tree->base;
+    uint32_t page_no;
+    FIRN_TRY(space_limbo(base->spaces, NULL, tree->space, &page_no));
+    *has = false;
+    while (page_no != PAGE_NONE && page_no != 0 && !*has) {
+        struct buffer_frame *frame;
+        FIRN_TRY(buffer_fix(base->pool, page_id_of(tree->space, page_no), BUFFER_SHARED,
+                            BUFFER_HINT_NORMAL, &frame));
+        const uint8_t *page = buffer_page(base->pool, frame);
+        *has = page_names(page, tree->page_size_bytes, tree->index_id, reference);
+        page_no = get_u32(page + LIMBO_AT_NEXT);
+        buffer_unfix(base->pool, frame, BUFFER_SHARED);
+    }
+    return FIRN_OK;
+}
+
 firn_rc btree_each_limbo_page(const struct btree_base *base, uint32_t space, btree_page_seen *seen,
                               void *context)
 {

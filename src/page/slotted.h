@@ -24,7 +24,7 @@
 #include "page/page.h"
 
 enum {
-    SLOTTED_EXTERNAL = 1,     /* the value is a reference to one that lies on blob pages */
+    SLOTTED_EXTERNAL = 1,     /* the value ends with a reference to what lies on blob pages */
     SLOTTED_LEVEL_MAX = 31,   /* no tree is higher */
     SLOTTED_SLOTS_AT = 64,    /* the slots begin one cache line into the page */
     SLOTTED_SLOT_BYTES = 8,   /* head u32, cell offset u16, suffix size u16 */

@@ -110,6 +110,31 @@ static void a_crash_frees_chains_that_nobody_refers_to(void **state)
     free(value);
 }
 
+/* Freeing it twice would give the pages of others away. */
+static void a_kept_chain_in_limbo_is_not_freed_again(void **state)
+{
+    (void)state;
+    enum { BYTES = 10 * PAGE_SIZE_MIN };
+    uint8_t *value = malloc(BYTES);
+    uint8_t bytes[BTREE_CELL_MAX_BYTES];
+    struct btree_claim claim;
+    struct btree_reference reference;
+    struct btree_shape shape;
+    uint32_t tail = PAGE_NONE;
+    ASSERT_OK(btree_claim(world.session, world.space, 1, &claim));
+    struct span whole = world_value(value, BYTES, 1, 1);
+    ASSERT_OK(btree_chain_write(world.session, world.tree, whole, &claim, 0, &tail, &reference));
+    btree_claim_drop(world.session, &claim);
+    struct span cell = btree_cell_put(world.tree, whole, &reference, bytes);
+    unsigned pages = world_tree_pages(&world);
+    ASSERT_OK(btree_free_kept(world.session, world.tree, cell));
+    assert_int_equal(world_tree_pages(&world), pages);
+    crash();
+    assert_int_equal(world_tree_pages(&world), 1);
+    world_check(&world, &shape);
+    free(value);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -117,6 +142,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(entries_claimed_together_stand_together, setup, teardown),
         cmocka_unit_test_setup_teardown(a_crash_frees_chains_that_nobody_refers_to, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(a_kept_chain_in_limbo_is_not_freed_again, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
