@@ -413,6 +413,7 @@ static void a_kept_chain_is_read_and_freed(void **state)
     static const size_t sizes[] = {100, LARGE_BYTES};
     for (unsigned i = 0; i < ARRAY_COUNT(sizes); i++) {
         uint8_t bytes[64];
+        atomic_uint seen = 0;
         struct btree_shape shape;
         struct span found;
         struct span cell = replace_and_keep(sizes[i], bytes);
@@ -426,7 +427,7 @@ static void a_kept_chain_is_read_and_freed(void **state)
         world_check(&world, &shape);
         assert_int_equal(btree_read_kept(world.session, world.tree, cell, &found),
                          FIRN_E_NOT_FOUND);
-        assert_int_equal(btree_chain_pages(world.tree, cell, world_count_seen, &(atomic_uint){0}),
+        assert_int_equal(btree_chain_pages(world.tree, cell, world_count_seen, &seen),
                          FIRN_E_CORRUPT);
         /* Again, at once, behind others who have the pages, and after a crash. */
         ASSERT_OK(btree_free_kept(world.session, world.tree, cell));
