@@ -215,10 +215,15 @@ int main(void)
 
 #else
 
+static void this_build_has_no_injection_points(void **state)
+{
+    (void)state;
+}
+
 int main(void)
 {
-    print_message("1..0 # SKIP there are no injection points in this build\n");
-    return 0;
+    const struct CMUnitTest tests[] = {cmocka_unit_test(this_build_has_no_injection_points)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
 #endif
