@@ -8,6 +8,7 @@
 #include "mtr/mtr.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 enum { THREADS = 4, NUMBERS_MAX = 4000, NONE = NUMBERS_MAX };
 
@@ -44,6 +45,7 @@ static firn_rc compare(struct worker *worker, bool change)
         assert_int_equal(next.size_bytes, WORLD_KEY_BYTES);
         found = be64toh(get_u64(next.bytes + 4));
     }
+    sched_yield(); /* let others at what is not latched */
     pthread_mutex_lock(&shared->mutex);
     uint64_t expected = worker->number + 1;
     while (expected < shared->numbers && !shared->shadow[expected])
