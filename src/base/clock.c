@@ -38,6 +38,7 @@ struct clock {
 
 static struct clock real_clock = {.kind = CLOCK_KIND_REAL, .scale = 1};
 struct clock *const clock_real_pointer = &real_clock;
+_Thread_local struct clock *clock_joined_pointer;
 
 struct clock *clock_real(void)
 {
@@ -74,6 +75,8 @@ void clock_close(struct clock *clock)
     if (clock == NULL || clock == &real_clock)
         return;
     ASSERT(clock->waiting == 0);
+    if (clock_joined_pointer == clock)
+        clock_joined_pointer = NULL;
     pthread_mutex_destroy(&clock->mutex);
     memory_free(clock);
 }
@@ -133,6 +136,7 @@ void clock_join(struct clock *clock)
     pthread_mutex_lock(&clock->mutex);
     clock->participants++;
     pthread_mutex_unlock(&clock->mutex);
+    clock_joined_pointer = clock;
 }
 
 void clock_leave(struct clock *clock)
@@ -144,12 +148,34 @@ void clock_leave(struct clock *clock)
     clock->participants--;
     virtual_advance(clock);
     pthread_mutex_unlock(&clock->mutex);
+    clock_joined_pointer = NULL;
+}
+
+void clock_block(struct clock *clock)
+{
+    if (clock->kind != CLOCK_KIND_VIRTUAL)
+        return;
+    pthread_mutex_lock(&clock->mutex);
+    clock->waiting++;
+    virtual_advance(clock);
+    pthread_mutex_unlock(&clock->mutex);
+}
+
+void clock_unblock(struct clock *clock)
+{
+    if (clock->kind != CLOCK_KIND_VIRTUAL)
+        return;
+    pthread_mutex_lock(&clock->mutex);
+    ASSERT(clock->waiting > 0);
+    clock->waiting--;
+    pthread_mutex_unlock(&clock->mutex);
 }
 
 /* Wait for the deadline, or for virtual_wake if there is a word and as long as it is `seen`. */
 static void virtual_wait(struct clock *clock, uint64_t deadline_ns, _Atomic uint32_t *word,
                          uint32_t seen)
 {
+    clock_joined_pointer = clock; /* also if somebody else has joined for this thread */
     pthread_mutex_lock(&clock->mutex);
     if (atomic_load_explicit(&clock->now_ns, memory_order_relaxed) < deadline_ns &&
         (word == NULL || atomic_load_explicit(word, memory_order_acquire) == seen)) {
@@ -239,4 +265,14 @@ void clock_wake(struct clock *clock, _Atomic uint32_t *word, int count)
         virtual_wake(clock, word, count);
     else
         (void)futex_wake(word, count);
+}
+
+void clock_pause(struct clock *clock, uint64_t wait_ns)
+{
+    if (clock->kind == CLOCK_KIND_VIRTUAL) {
+        virtual_wait(clock, clock_now(clock) + wait_ns, NULL, 0);
+        return;
+    }
+    struct timespec wait = to_timespec((uint64_t)((double)wait_ns / clock->scale));
+    nanosleep(&wait, NULL);
 }

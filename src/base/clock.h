@@ -7,7 +7,8 @@
  * allows, and what happens does not depend on how fast that is.
  *
  * A thread that waits on a virtual clock must have joined it, and a thread that has joined must not
- * block on anything but the clock (or on locks whose holder does not wait for the clock).
+ * block on anything but the clock, on what parks (park.h: futexes, and locks that a device is
+ * waited for under), or on locks whose holder does not wait for the clock.
  */
 #ifndef FIRN_BASE_CLOCK_H
 #define FIRN_BASE_CLOCK_H
@@ -79,6 +80,24 @@ void clock_join(struct clock *clock);
 /** Count the calling thread no longer. Call it before blocking elsewhere and before ending. */
 void clock_leave(struct clock *clock);
 
+/** The virtual clock that the calling thread goes by. */
+extern _Thread_local struct clock *clock_joined_pointer;
+
+/** @return the virtual clock that the calling thread has joined or waited on last, and not left;
+ * NULL: none. */
+static inline struct clock *clock_joined(void)
+{
+    return clock_joined_pointer;
+}
+
+/** Count a thread that has joined as waiting until clock_unblock: it is about to block elsewhere.
+ */
+void clock_block(struct clock *clock);
+
+/** Count a blocked thread as working again: called by its waker, so that no time passes before the
+ * woken thread gets to run. */
+void clock_unblock(struct clock *clock);
+
 /**
  * Wait until the clock shows deadline_ns. Returns at once when it already does. On a real or scaled
  * clock the thread sleeps and spins for the last microseconds, so that the wait ends within a few
@@ -98,5 +117,8 @@ void clock_sleep(struct clock *clock, _Atomic uint32_t *word, uint32_t seen, uin
 /** Wake so many of those who sleep on a word, after changing it. On a virtual clock they count as
  * working from now on. The word itself is not touched, so it may be gone already. */
 void clock_wake(struct clock *clock, _Atomic uint32_t *word, int count);
+
+/** Wait for about as long, without spinning: between two looks at something that takes a while. */
+void clock_pause(struct clock *clock, uint64_t wait_ns);
 
 #endif

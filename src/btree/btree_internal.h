@@ -8,6 +8,8 @@
 
 #include "btree/btree.h"
 
+#include "base/park.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 

@@ -360,9 +360,9 @@ firn_rc btree_build_finish(struct btree_build *build, uint64_t *end_lsn)
     INJECT("btree-build-before-publish");
     if (rc == FIRN_OK) {
         /* The root's level changes: nobody is splitting or merging meanwhile. */
-        pthread_rwlock_wrlock(&build->tree->structure);
+        lock_take_exclusive(&build->tree->structure);
         rc = publish(build, top, end_lsn);
-        pthread_rwlock_unlock(&build->tree->structure);
+        lock_give_rwlock(&build->tree->structure);
     }
     if (rc != FIRN_OK) {
         btree_build_abandon(build);

@@ -81,7 +81,7 @@ static void close_path(struct btree_path *path)
 {
     for (unsigned level = 0; level < path->height; level++)
         close_node(path, &path->nodes[level]);
-    pthread_rwlock_unlock(&path->tree->structure);
+    lock_give_rwlock(&path->tree->structure);
 }
 
 firn_rc btree_path_abandon(struct btree_path *path, firn_rc rc)
@@ -178,9 +178,9 @@ firn_rc btree_path_begin(struct btree_session *session, struct btree *tree, stru
     /* Waiting for room in the log is done before anything is held that others may wait for. */
     FIRN_TRY(mtr_begin(&session->mtr, log_bytes));
     if (path->frozen)
-        pthread_rwlock_wrlock(&tree->structure);
+        lock_take_exclusive(&tree->structure);
     else
-        pthread_rwlock_rdlock(&tree->structure);
+        lock_take_shared(&tree->structure);
     firn_rc rc = go_down(path, &target);
     return rc == FIRN_OK ? rc : btree_path_abandon(path, rc);
 }

@@ -186,6 +186,13 @@ struct buffer_pool {
     _Atomic uint64_t size_bytes;
 };
 
+/** @return the clock of the first of its devices. */
+static inline struct clock *buffer_clock(const struct buffer_pool *pool)
+{
+    return pool->options.system_count > 0 ? io_system_clock(pool->options.systems[0])
+                                          : clock_real();
+}
+
 /** @return a frame's place in the pool, by which lists name it. */
 static inline uint32_t buffer_frame_number(const struct buffer_pool *pool,
                                            const struct buffer_frame *frame)

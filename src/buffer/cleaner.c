@@ -307,8 +307,7 @@ void cleaner_init(struct buffer_writer *writer)
     struct cleaner *cleaner = &writer->cleaner;
     const struct buffer_options *options = &writer->pool->options;
     pthread_condattr_t attributes;
-    cleaner->clock =
-        options->system_count > 0 ? io_system_clock(options->systems[0]) : clock_real();
+    cleaner->clock = buffer_clock(writer->pool);
     pthread_mutex_init(&cleaner->mutex, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);

@@ -3,8 +3,6 @@
  */
 #include "buffer/pool_internal.h"
 
-#include <time.h>
-
 enum { PAUSE_NS = 100000 }; /* less than a device takes */
 
 static bool is_doomed(const struct buffer_frame *frame, uint32_t space, uint32_t first_page)
@@ -48,7 +46,7 @@ static void discard_frame(struct buffer_pool *pool, struct buffer_frame *frame, 
         }
         /* Nobody fixes it any more: it is the cleaner, or read-ahead, and soon done. */
         latch_end_exclusive(frame, 1);
-        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+        clock_pause(buffer_clock(pool), PAUSE_NS);
     }
 }
 

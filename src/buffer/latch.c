@@ -21,9 +21,6 @@
 #include "buffer/pool_internal.h"
 
 #include <limits.h>
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 enum {
     SPINS_MAX = 100,
@@ -31,36 +28,24 @@ enum {
     WRITERS = 2,
 };
 
-static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint32_t who)
-{
-    /* Woken, interrupted or changed before: the caller looks again whatever it was. */
-    syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, value, NULL, NULL, who);
-}
-
-/* @return true if anybody was woken */
-static bool futex_wake(_Atomic uint32_t *word, int count, uint32_t who)
-{
-    return syscall(SYS_futex, word, FUTEX_WAKE_BITSET_PRIVATE, count, NULL, NULL, who) > 0;
-}
-
 void latch_wake_all(struct buffer_frame *frame)
 {
-    atomic_fetch_add_explicit(&frame->wake, 1, memory_order_release);
-    futex_wake(&frame->wake, INT_MAX, READERS | WRITERS);
+    atomic_fetch_add_explicit(&frame->wake, 1, memory_order_seq_cst);
+    futex_wake(&frame->wake, INT_MAX);
 }
 
 static void wake_readers_first(struct buffer_frame *frame)
 {
-    atomic_fetch_add_explicit(&frame->wake, 1, memory_order_release);
-    if (!futex_wake(&frame->wake, INT_MAX, READERS))
-        futex_wake(&frame->wake, 1, WRITERS);
+    atomic_fetch_add_explicit(&frame->wake, 1, memory_order_seq_cst);
+    if (futex_wake_those(&frame->wake, INT_MAX, READERS) == 0)
+        futex_wake_those(&frame->wake, 1, WRITERS);
 }
 
 static void wake_writer_first(struct buffer_frame *frame)
 {
-    atomic_fetch_add_explicit(&frame->wake, 1, memory_order_release);
-    if (!futex_wake(&frame->wake, 1, WRITERS))
-        futex_wake(&frame->wake, INT_MAX, READERS);
+    atomic_fetch_add_explicit(&frame->wake, 1, memory_order_seq_cst);
+    if (futex_wake_those(&frame->wake, 1, WRITERS) == 0)
+        futex_wake_those(&frame->wake, INT_MAX, READERS);
 }
 
 /* Sleep until it is our turn, unless the state has changed from `state`. */
@@ -71,7 +56,7 @@ static void latch_sleep(struct buffer_frame *frame, uint64_t state, bool writer,
      * counted. */
     if (atomic_compare_exchange_strong_explicit(&frame->state, &state, waiting,
                                                 memory_order_release, memory_order_relaxed))
-        futex_wait(&frame->wake, wake, writer ? WRITERS : READERS);
+        futex_wait_as(&frame->wake, wake, writer ? WRITERS : READERS);
 }
 
 /* @return true if a latch can be had in this state, by somebody who has slept for it or not */

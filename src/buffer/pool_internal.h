@@ -7,6 +7,8 @@
 
 #include "buffer/buffer_internal.h"
 
+#include "base/futex.h"
+
 /* ---- Memory: pool.c ---- */
 
 /** @return how many frames a pool of a size has: descriptors and page map count, too. */
@@ -91,16 +93,6 @@ static inline uint64_t state_latched(uint64_t state, enum buffer_mode mode)
     if (mode == BUFFER_EXCLUSIVE)
         return state | BUFFER_IS_EXCLUSIVE;
     return state;
-}
-
-/** Let a spinning thread's sibling run. */
-static inline void spin_pause(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
 }
 
 /* ---- The page map: map.c ---- */

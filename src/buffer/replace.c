@@ -24,8 +24,6 @@
 #include "base/inject.h"
 #include "buffer/pool_internal.h"
 
-#include <time.h>
-
 enum {
     EVICT_STEPS = 64,  /* pages that a thread in need looks at before it turns to the writer */
     EVICT_CHUNK = 256, /* steps under one holding of the lock */
@@ -330,7 +328,7 @@ firn_rc frame_take(struct buffer_pool *pool, struct buffer_frame **frame)
         if (rc == FIRN_OK)
             continue; /* somebody else was faster to take what was made */
         busy++;
-        nanosleep(&(struct timespec){.tv_nsec = BUSY_WAIT_NS}, NULL);
+        clock_pause(buffer_clock(pool), BUSY_WAIT_NS);
     }
     return rc_raise(FIRN_E_BUSY,
                     "all %u pages of the buffer pool are in use: raise buffer_pool_size",

@@ -11,8 +11,6 @@
 #include "base/memory.h"
 #include "buffer/pool_internal.h"
 
-#include <time.h>
-
 enum {
     ROUNDS_MAX = 3000, /* over the frames that go, this long apart, while pages are pinned */
     ROUND_NS = 1000000,
@@ -61,7 +59,7 @@ static firn_rc shrink(struct buffer_pool *pool, uint32_t before, uint32_t wanted
         rc = buffer_writer_evacuate(pool, wanted);
         left = retire_round(pool, wanted, before);
         if (left > 0)
-            nanosleep(&(struct timespec){.tv_nsec = ROUND_NS}, NULL);
+            clock_pause(buffer_clock(pool), ROUND_NS);
     }
     if (left > 0) {
         lists_unretire(pool, wanted, before);

@@ -5,6 +5,7 @@
 #include "buffer/writer_internal.h"
 
 #include "base/memory.h"
+#include "base/park.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -119,13 +120,13 @@ firn_rc writer_run_begin(struct writer_run *run, struct buffer_writer *writer,
     memset(run, 0, sizeof(*run));
     run->writer = writer;
     run->queues = queues != NULL ? queues : run->own_queues;
-    pthread_mutex_lock(&writer->mutex);
+    lock_take(&writer->mutex);
     if (writer->stopped.rc == FIRN_OK) {
         run->number = ++writer->runs;
         return FIRN_OK;
     }
     firn_rc rc = raise_stopped(writer);
-    pthread_mutex_unlock(&writer->mutex);
+    lock_give(&writer->mutex);
     return rc;
 }
 
@@ -142,19 +143,18 @@ firn_rc writer_run_end(struct writer_run *run)
     writer_close_queues(run->own_queues);
     if (run->writer->stopped.rc != FIRN_OK) {
         run->error.rc = raise_stopped(run->writer);
-        pthread_mutex_unlock(&run->writer->mutex);
+        lock_give(&run->writer->mutex);
         return run->error.rc;
     }
-    pthread_mutex_unlock(&run->writer->mutex);
+    lock_give(&run->writer->mutex);
     return run->error.rc == FIRN_OK ? FIRN_OK : rc_raise(run->error.rc, "%s", run->error.text);
 }
 
 bool writer_run_pause(struct writer_run *run)
 {
-    struct clock *clock = io_system_clock(run->writer->pool->options.systems[0]);
-    pthread_mutex_unlock(&run->writer->mutex);
-    clock_wait_until(clock, clock_now(clock) + PAUSE_NS);
-    pthread_mutex_lock(&run->writer->mutex);
+    lock_give(&run->writer->mutex);
+    clock_pause(buffer_clock(run->writer->pool), PAUSE_NS);
+    lock_take(&run->writer->mutex);
     return run->writer->stopped.rc == FIRN_OK;
 }
 

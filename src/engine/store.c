@@ -162,7 +162,7 @@ static firn_rc make_room(void *context)
     struct store *store = context;
     uint64_t checkpoint_lsn = redo_checkpoint_lsn(store->redo);
     firn_rc rc = FIRN_OK;
-    pthread_mutex_lock(&store->urge_mutex);
+    lock_take(&store->urge_mutex);
     if (redo_checkpoint_lsn(store->redo) == checkpoint_lsn) {
         uint64_t target_lsn = checkpoint_lsn + redo_capacity_bytes(store->redo) / URGE_SHARE;
         rc = buffer_flush(store->pool,
@@ -170,7 +170,7 @@ static firn_rc make_room(void *context)
         if (rc == FIRN_OK)
             rc = redo_checkpoint(store->redo, buffer_clean_lsn(store->pool));
     }
-    pthread_mutex_unlock(&store->urge_mutex);
+    lock_give(&store->urge_mutex);
     return rc;
 }
 

@@ -370,9 +370,9 @@ firn_rc store_check(struct store *store, unsigned threads, btree_problem *proble
     };
     struct store_check_result found = {0};
     pthread_mutex_init(&check.mutex, NULL);
-    pthread_mutex_lock(&store->tree_mutex);
+    lock_take(&store->tree_mutex);
     firn_rc rc = check_all(&check, &found);
-    pthread_mutex_unlock(&store->tree_mutex);
+    lock_give(&store->tree_mutex);
     found.spaces = check.space_count;
     found.pages = check.pages;
     found.trees = check.tree_count == 0 ? 0 : check.tree_count - 1;

@@ -8,6 +8,8 @@
 
 #include "engine/env_internal.h"
 
+#include "base/park.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 

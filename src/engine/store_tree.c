@@ -312,9 +312,9 @@ static firn_rc get_tree(struct store *store, const char *name, unsigned flags, s
 
 firn_rc store_tree(struct store *store, const char *name, unsigned flags, struct btree **tree)
 {
-    pthread_mutex_lock(&store->tree_mutex);
+    lock_take(&store->tree_mutex);
     firn_rc rc = get_tree(store, name, flags, tree);
-    pthread_mutex_unlock(&store->tree_mutex);
+    lock_give(&store->tree_mutex);
     return rc;
 }
 
@@ -340,9 +340,9 @@ static firn_rc drop_tree(struct store *store, const char *name)
 
 firn_rc store_drop_tree(struct store *store, const char *name)
 {
-    pthread_mutex_lock(&store->tree_mutex);
+    lock_take(&store->tree_mutex);
     firn_rc rc = drop_tree(store, name);
-    pthread_mutex_unlock(&store->tree_mutex);
+    lock_give(&store->tree_mutex);
     return rc;
 }
 
@@ -351,7 +351,7 @@ firn_rc store_each_tree(struct store *store, store_tree_visit *visit, void *cont
 {
     firn_rc rc = FIRN_OK;
     size_t count = 0;
-    pthread_mutex_lock(&store->tree_mutex);
+    lock_take(&store->tree_mutex);
     struct store_tree **trees = memory_alloc((store->tree_count + 1) * sizeof(*trees));
     if (trees == NULL)
         rc = raise_memory();
@@ -361,7 +361,7 @@ firn_rc store_each_tree(struct store *store, store_tree_visit *visit, void *cont
         trees[count] = store->trees[i];
         rc = store_open_tree(store, trees[count++]);
     }
-    pthread_mutex_unlock(&store->tree_mutex);
+    lock_give(&store->tree_mutex);
     for (size_t i = 0; i < count && rc == FIRN_OK; i++) {
         const struct store_tree *tree = trees[i];
         struct store_tree_info info = {tree->name, tree->shared, tree->space, tree->root_page,

@@ -40,7 +40,7 @@ static void wake(struct model_driver *driver, struct model_waiter *waiter)
     if (driver->parked_tail == &waiter->next)
         driver->parked_tail = link;
     waiter->parked = false;
-    clock_join(driver->base.clock);
+    clock_unblock(driver->base.clock);
     pthread_cond_signal(&waiter->woken);
 }
 
@@ -50,7 +50,7 @@ static void park(struct model_driver *driver, struct model_waiter *waiter)
     waiter->next = NULL;
     *driver->parked_tail = waiter;
     driver->parked_tail = &waiter->next;
-    clock_leave(driver->base.clock);
+    clock_block(driver->base.clock);
     while (waiter->parked)
         pthread_cond_wait(&waiter->woken, &driver->mutex);
 }

@@ -12,8 +12,7 @@
 
 #include "base/check.h"
 #include "base/inject.h"
-
-#include <time.h>
+#include "base/park.h"
 
 enum { LIMIT_SLEEP_MAX_NS = 1000000 };
 
@@ -136,7 +135,7 @@ static firn_rc wait_for_room(struct redo *redo, uint64_t size_bytes, struct redo
             return FIRN_OK;
         /* Somebody holds checkpoints back, or others' pages are still being written. */
         if (load(&redo->free_lsn) == free_lsn)
-            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+            clock_pause(redo->clock, NS_PER_MS);
     }
 }
 
@@ -154,15 +153,13 @@ static uint64_t limit_wait_ns(struct redo *redo)
 /* The first of those who wait sleeps for all; the others stand behind it. */
 static void sleep_at_limit(struct redo *redo)
 {
-    pthread_mutex_lock(&redo->limit_mutex);
+    lock_take(&redo->limit_mutex);
     uint64_t wait_ns = limit_wait_ns(redo);
     while (wait_ns > 0 && !redo_has_failed(redo)) {
-        uint64_t real_ns = (uint64_t)((double)wait_ns / clock_scale(redo->clock));
-        real_ns = real_ns < LIMIT_SLEEP_MAX_NS ? real_ns : LIMIT_SLEEP_MAX_NS;
-        nanosleep(&(struct timespec){.tv_nsec = (long)real_ns}, NULL);
+        clock_pause(redo->clock, wait_ns < LIMIT_SLEEP_MAX_NS ? wait_ns : LIMIT_SLEEP_MAX_NS);
         wait_ns = limit_wait_ns(redo);
     }
-    pthread_mutex_unlock(&redo->limit_mutex);
+    lock_give(&redo->limit_mutex);
 }
 
 static bool is_at_limit(struct redo *redo)

@@ -231,9 +231,9 @@ firn_rc space_create(struct space_set *set, struct mtr *mtr, enum io_class class
                      uint32_t *space)
 {
     uint32_t id = 0;
-    pthread_mutex_lock(&set->mutex);
+    lock_take(&set->mutex);
     firn_rc rc = create_locked(set, mtr, class, name, &id);
-    pthread_mutex_unlock(&set->mutex);
+    lock_give(&set->mutex);
     if (rc == FIRN_OK)
         *space = id;
     return rc;
@@ -271,8 +271,8 @@ static firn_rc drop_locked(struct space_set *set, struct mtr *mtr, uint32_t id)
 
 firn_rc space_drop(struct space_set *set, struct mtr *mtr, uint32_t space)
 {
-    pthread_mutex_lock(&set->mutex);
+    lock_take(&set->mutex);
     firn_rc rc = drop_locked(set, mtr, space);
-    pthread_mutex_unlock(&set->mutex);
+    lock_give(&set->mutex);
     return rc;
 }

@@ -48,9 +48,9 @@ static firn_rc grow_locked(struct space_set *set, struct space *space, uint32_t 
 
 firn_rc grow_file(struct space_set *set, struct space *space, uint32_t pages)
 {
-    pthread_mutex_lock(&space->resize_mutex);
+    lock_take(&space->resize_mutex);
     firn_rc rc = grow_locked(set, space, pages);
-    pthread_mutex_unlock(&space->resize_mutex);
+    lock_give(&space->resize_mutex);
     return rc;
 }
 

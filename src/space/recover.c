@@ -52,10 +52,10 @@ static firn_rc finish_create(struct space_set *set, struct space *space, uint64_
     uint32_t pages;
     FIRN_TRY(create_file(set, space, space_id(space), lsn, &file, &pages));
     firn_rc rc = io_file_close(file);
-    pthread_mutex_lock(&space->resize_mutex);
+    lock_take(&space->resize_mutex);
     if (atomic_load_explicit(&space->file_pages, memory_order_relaxed) < pages)
         atomic_store_explicit(&space->file_pages, pages, memory_order_release);
-    pthread_mutex_unlock(&space->resize_mutex);
+    lock_give(&space->resize_mutex);
     return rc;
 }
 
@@ -86,7 +86,7 @@ firn_rc space_redo(struct space_set *set, const struct change *change, uint64_t 
     struct create_record record;
     struct space *space;
     firn_rc rc = FIRN_OK;
-    pthread_mutex_lock(&set->mutex);
+    lock_take(&set->mutex);
     switch (change->op) {
     case CHANGE_SPACE_CREATE:
         rc = read_create(set, change, &record);
@@ -106,7 +106,7 @@ firn_rc space_redo(struct space_set *set, const struct change *change, uint64_t 
                       "this program does not know",
                       (int)change->op, page_id_space(change->page_id));
     }
-    pthread_mutex_unlock(&set->mutex);
+    lock_give(&set->mutex);
     return rc;
 }
 
@@ -169,9 +169,9 @@ static firn_rc settle(struct space_set *set, struct space *space)
 {
     struct space_head head;
     FIRN_TRY(judge_head(set, space, &head));
-    pthread_mutex_lock(&space->resize_mutex);
+    lock_take(&space->resize_mutex);
     atomic_store_explicit(&space->claimed_pages, 0, memory_order_relaxed);
-    pthread_mutex_unlock(&space->resize_mutex);
+    lock_give(&space->resize_mutex);
     FIRN_TRY(grow_file(set, space, head.pages));
     extent_forget_hints(space);
     return FIRN_OK;
@@ -180,7 +180,7 @@ static firn_rc settle(struct space_set *set, struct space *space)
 firn_rc space_recovered(struct space_set *set)
 {
     firn_rc rc = FIRN_OK;
-    pthread_mutex_lock(&set->mutex);
+    lock_take(&set->mutex);
     if (set->unfinished != NULL)
         rc = scan_raise_unfinished(set->unfinished->path);
     /* All are judged before one is changed. */
@@ -189,6 +189,6 @@ firn_rc space_recovered(struct space_set *set)
         rc = judge_head(set, set->spaces[i], &head);
     for (unsigned i = 0; rc == FIRN_OK && i < set->space_count; i++)
         rc = settle(set, set->spaces[i]);
-    pthread_mutex_unlock(&set->mutex);
+    lock_give(&set->mutex);
     return rc;
 }

@@ -224,7 +224,7 @@ static firn_rc scan_entry(const char *entry, void *context)
 firn_rc space_scan(struct space_set *set, bool lenient)
 {
     firn_rc rc = FIRN_OK;
-    pthread_mutex_lock(&set->mutex);
+    lock_take(&set->mutex);
     for (unsigned class = 0; rc == FIRN_OK && class < IO_CLASS_COUNT; class ++) {
         struct scan scan = {.set = set, .lenient = lenient, .class = (enum io_class) class};
         bool seen = set->options.places[class].directory == NULL;
@@ -234,6 +234,6 @@ firn_rc space_scan(struct space_set *set, bool lenient)
             rc = io_list(set_system(set, scan.class), set->options.places[class].directory,
                          scan_entry, &scan);
     }
-    pthread_mutex_unlock(&set->mutex);
+    lock_give(&set->mutex);
     return rc;
 }

@@ -211,10 +211,10 @@ struct space *set_find_name(struct space_set *set, const char *name)
 
 firn_rc space_find(struct space_set *set, const char *name, uint32_t *space)
 {
-    pthread_mutex_lock(&set->mutex);
+    lock_take(&set->mutex);
     struct space *found = set_find_name(set, name);
     uint32_t id = found != NULL ? space_id(found) : SPACE_NONE;
-    pthread_mutex_unlock(&set->mutex);
+    lock_give(&set->mutex);
     if (found == NULL)
         return rc_raise(FIRN_E_NOT_FOUND, "there is no tablespace \"%s\"", name);
     *space = id;
@@ -242,9 +242,9 @@ firn_rc space_each(struct space_set *set, space_visit *visit, void *context)
 {
     for (unsigned i = 0;; i++) {
         /* Not while it is visited: the visitor may ask the set. */
-        pthread_mutex_lock(&set->mutex);
+        lock_take(&set->mutex);
         struct space *space = i < set->space_count ? set->spaces[i] : NULL;
-        pthread_mutex_unlock(&set->mutex);
+        lock_give(&set->mutex);
         if (space == NULL)
             return FIRN_OK;
         FIRN_TRY(visit_one(set, space, visit, context));

@@ -67,11 +67,11 @@ static firn_rc shrink_head(struct space_set *set, struct space *space, struct mt
     struct space_head head = head_get(page0->bytes);
     FIRN_TRY(drop_unused(set, space, mtr, &head, &last));
     uint32_t pages = pages_needed(&head, last);
-    pthread_mutex_lock(&space->resize_mutex);
+    lock_take(&space->resize_mutex);
     bool grows = atomic_load_explicit(&space->claimed_pages, memory_order_relaxed) > head.pages;
     if (!grows)
         atomic_store_explicit(&space->claimed_pages, pages, memory_order_relaxed);
-    pthread_mutex_unlock(&space->resize_mutex);
+    lock_give(&space->resize_mutex);
     if (grows)
         return rc_raise(FIRN_E_BUSY, "%s is growing just now; try again later", space->path);
     uint32_t first_extent_pages = head.pages < SPACE_EXTENT_PAGES ? head.pages : SPACE_EXTENT_PAGES;
@@ -98,7 +98,7 @@ static firn_rc leave_behind(struct space_set *set, uint64_t lsn)
 static firn_rc cut(struct space_set *set, struct space *space, uint64_t *cut_pages)
 {
     firn_rc rc = FIRN_OK;
-    pthread_mutex_lock(&space->resize_mutex);
+    lock_take(&space->resize_mutex);
     uint32_t have = atomic_load_explicit(&space->file_pages, memory_order_relaxed);
     uint32_t pages = atomic_load_explicit(&space->claimed_pages, memory_order_relaxed);
     if (pages < have) {
@@ -109,7 +109,7 @@ static firn_rc cut(struct space_set *set, struct space *space, uint64_t *cut_pag
     }
     if (rc == FIRN_OK)
         *cut_pages = have - pages;
-    pthread_mutex_unlock(&space->resize_mutex);
+    lock_give(&space->resize_mutex);
     return rc;
 }
 

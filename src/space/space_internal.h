@@ -12,6 +12,8 @@
 #include "space/layout_internal.h"
 #include "space/space.h"
 
+#include "base/park.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 
