@@ -1,5 +1,7 @@
 #include "table/collation.h"
 
+#include "base/endian.h"
+
 #include <stdatomic.h>
 
 /* Registered once, then read by any thread: the release store pairs with the acquire load in
@@ -65,7 +67,12 @@ static bool utf8_is_text(const struct collation *collation, struct span bytes)
 {
     (void)collation;
     for (size_t at = 0; at < bytes.size_bytes;) {
-        size_t size = utf8_size(bytes.bytes + at, bytes.size_bytes - at);
+        size_t left = bytes.size_bytes - at;
+        if (left >= 8 && (get_u64(bytes.bytes + at) & UINT64_C(0x8080808080808080)) == 0) {
+            at += 8; /* ASCII, as most is */
+            continue;
+        }
+        size_t size = utf8_size(bytes.bytes + at, left);
         if (size == 0)
             return false;
         at += size;

@@ -44,7 +44,7 @@ char *column_type_text(const struct column_spec *spec, char text[COLUMN_TYPE_TEX
     else if (traits->takes & TAKES_PRECISION)
         snprintf(text, COLUMN_TYPE_TEXT_BYTES, "%s(%u,%u)%s", traits->name, spec->precision,
                  spec->scale, sign);
-    else if (traits->takes & TAKES_LENGTH && spec->length > 0)
+    else if (traits->takes & TAKES_LENGTH && (spec->length > 0 || !column_is_large(spec)))
         snprintf(text, COLUMN_TYPE_TEXT_BYTES, "%s(%u)", traits->name, spec->length);
     else if (spec->second_digits > 0)
         snprintf(text, COLUMN_TYPE_TEXT_BYTES, "%s(%u)", traits->name, spec->second_digits);
@@ -53,11 +53,11 @@ char *column_type_text(const struct column_spec *spec, char text[COLUMN_TYPE_TEX
     return text;
 }
 
-bool column_is_name(const char *name)
+bool column_is_name(const char *name, size_t bytes_max)
 {
-    size_t size = strnlen(name, COLUMN_NAME_BYTES_MAX + 1);
+    size_t size = name != NULL ? strnlen(name, bytes_max + 1) : 0;
     const struct collation *utf8 = collation_find(COLLATION_UTF8MB4_BIN);
-    if (size == 0 || size > COLUMN_NAME_BYTES_MAX || !utf8->is_text(utf8, span_of(name, size)))
+    if (size == 0 || size > bytes_max || !utf8->is_text(utf8, span_of(name, size)))
         return false;
     for (size_t i = 0; i < size; i++)
         if ((uint8_t)name[i] < ' ' || name[i] == 0x7f)
@@ -109,15 +109,15 @@ static firn_rc check_length(struct column *column)
         return FIRN_OK;
     case COLUMN_BINARY:
     case COLUMN_CHAR:
-        if (spec->length == 0 || spec->length > COLUMN_CHAR_MAX)
-            return refuse(spec, "the length is 1 to 255");
+        if (spec->length > COLUMN_CHAR_MAX)
+            return refuse(spec, "the length is at most 255");
         if (spec->type == COLUMN_BINARY)
             column->codec.width = (uint16_t)spec->length;
         return FIRN_OK;
     case COLUMN_VARBINARY:
     case COLUMN_VARCHAR:
-        if (spec->length == 0 || spec->length * character_bytes > COLUMN_VARIABLE_BYTES_MAX)
-            return refuse(spec, "the length is 1 to as many characters as make 65535 bytes; for "
+        if (spec->length * character_bytes > COLUMN_VARIABLE_BYTES_MAX)
+            return refuse(spec, "the length is at most as many characters as make 65535 bytes; for "
                                 "more there are blob and text");
         return FIRN_OK;
     default:
@@ -128,7 +128,7 @@ static firn_rc check_length(struct column *column)
 firn_rc column_check(struct column *column)
 {
     struct column_spec *spec = &column->spec;
-    if (spec->name == NULL || !column_is_name(spec->name))
+    if (!column_is_name(spec->name, COLUMN_NAME_BYTES_MAX))
         return rc_raise(FIRN_E_INVALID,
                         "a column's name has 1 to %d bytes of UTF-8 without control characters",
                         COLUMN_NAME_BYTES_MAX);

@@ -101,6 +101,12 @@ static inline bool column_is_text(const struct column_spec *spec)
     return spec->type == COLUMN_CHAR || spec->type == COLUMN_VARCHAR || spec->type == COLUMN_TEXT;
 }
 
+/** @return whether it is a blob or text, whose length may be 0, unlimited, and is in bytes. */
+static inline bool column_is_large(const struct column_spec *spec)
+{
+    return spec->type == COLUMN_BLOB || spec->type == COLUMN_TEXT;
+}
+
 /** @return whether it is one of the integer types. */
 static inline bool column_is_integer(const struct column_spec *spec)
 {

@@ -34,8 +34,8 @@ const struct column_traits *column_traits(enum column_type type);
  */
 firn_rc column_check(struct column *column);
 
-/** @return whether bytes are a name: UTF-8, 1 to COLUMN_NAME_BYTES_MAX bytes, no control
- * characters. */
-bool column_is_name(const char *name);
+/** @return whether it is a name: UTF-8 of 1 to so many bytes, without control characters; not NULL.
+ */
+bool column_is_name(const char *name, size_t bytes_max);
 
 #endif

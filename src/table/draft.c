@@ -73,8 +73,7 @@ static firn_rc refuse_count(const struct draft *draft, const char *what, unsigne
 static uint32_t prefix_of(const struct draft *draft, uint16_t column_id, uint32_t prefix)
 {
     const struct column_spec *spec = &draft->columns[draft_find_id(draft, column_id)].spec;
-    bool is_bounded = spec->type != COLUMN_BLOB && spec->type != COLUMN_TEXT;
-    return is_bounded && prefix == spec->length ? 0 : prefix;
+    return !column_is_large(spec) && prefix == spec->length ? 0 : prefix;
 }
 
 firn_rc draft_add_index(struct draft *draft, const struct index_spec *spec, const char *name)

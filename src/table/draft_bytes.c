@@ -30,7 +30,8 @@ enum {
 
 static size_t value_bytes_of(const struct column *column, const struct value *value)
 {
-    return VALUE_COST + (column->codec.width > 0 ? column->codec.width : value->bytes.size_bytes);
+    return VALUE_COST +
+           (column->codec.kind != CODEC_VARIABLE ? column->codec.width : value->bytes.size_bytes);
 }
 
 static size_t string_bytes(const char *string)

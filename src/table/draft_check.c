@@ -7,14 +7,15 @@
 #include "base/check.h"
 #include "page/slotted.h"
 
-static firn_rc check_name(const struct draft *draft, const char *what, const char *name)
+static firn_rc check_name(const struct draft *draft, const char *what, const char *name,
+                          size_t bytes_max)
 {
-    if (name != NULL && column_is_name(name))
+    if (column_is_name(name, bytes_max))
         return FIRN_OK;
     return rc_raise(FIRN_E_INVALID,
-                    "table %s: the name of %s has 1 to %d bytes of UTF-8 without control "
+                    "table %s: the name of %s has 1 to %zu bytes of UTF-8 without control "
                     "characters",
-                    draft->name, what, COLUMN_NAME_BYTES_MAX);
+                    draft->name, what, bytes_max);
 }
 
 /* ---- Columns ---- */
@@ -120,7 +121,6 @@ static firn_rc check_part(const struct draft *draft, const struct draft_index *i
                         index->name);
     const struct column *column = &draft->columns[c];
     const struct column_spec *spec = &column->spec;
-    bool is_large = spec->type == COLUMN_BLOB || spec->type == COLUMN_TEXT;
     bool is_bytes = spec->type == COLUMN_BINARY || column->codec.kind == CODEC_VARIABLE;
     const char *problem = NULL;
     for (unsigned before = 0; before < p; before++)
@@ -128,11 +128,11 @@ static firn_rc check_part(const struct draft *draft, const struct draft_index *i
             problem = "it is there twice";
     if (is_primary && spec->is_nullable)
         problem = "a column of the primary key takes no NULL";
-    if (is_large && part->prefix == 0)
+    if (column_is_large(spec) && part->prefix == 0)
         problem = "of a blob or text only a prefix can be indexed; say how long";
     if (part->prefix > 0 && !is_bytes)
         problem = "only texts and bytes have prefixes";
-    if (part->prefix > 0 && spec->length > 0 && part->prefix > spec->length)
+    if (is_bytes && part->prefix > spec->length && (spec->length > 0 || !column_is_large(spec)))
         problem = "the prefix is longer than the column";
     if (problem != NULL)
         return rc_raise(FIRN_E_INVALID, "table %s, index %s, column %s: %s", draft->name,
@@ -150,7 +150,7 @@ static firn_rc check_index(const struct draft *draft, unsigned i)
     uint64_t most = slotted_key_max(draft->page_size_bytes);
     uint64_t bytes = 0;
     if (!is_primary) {
-        FIRN_TRY(check_name(draft, "an index", index->name));
+        FIRN_TRY(check_name(draft, "an index", index->name, COLUMN_NAME_BYTES_MAX));
         if (draft_names_equal(index->name, "PRIMARY"))
             return rc_raise(FIRN_E_INVALID, "table %s: only the primary key can be called PRIMARY",
                             draft->name);
@@ -234,14 +234,15 @@ static firn_rc check_foreign_column(const struct draft *draft, const struct draf
     if (problem != NULL)
         return rc_raise(FIRN_E_INVALID, "table %s, foreign key %s, column %s: %s", draft->name,
                         foreign->name, spec->name, problem);
-    return check_name(draft, "a foreign key's parent column", foreign->parent_columns[i]);
+    return check_name(draft, "a foreign key's parent column", foreign->parent_columns[i],
+                      COLUMN_NAME_BYTES_MAX);
 }
 
 static firn_rc check_foreign(const struct draft *draft, unsigned f)
 {
     const struct draft_foreign *foreign = &draft->foreigns[f];
-    FIRN_TRY(check_name(draft, "a foreign key", foreign->name));
-    FIRN_TRY(check_name(draft, "a foreign key's parent", foreign->parent));
+    FIRN_TRY(check_name(draft, "a foreign key", foreign->name, COLUMN_NAME_BYTES_MAX));
+    FIRN_TRY(check_name(draft, "a foreign key's parent", foreign->parent, SCHEMA_NAME_BYTES_MAX));
     for (unsigned other = 0; other < f; other++)
         if (draft_names_equal(draft->foreigns[other].name, foreign->name))
             return rc_raise(FIRN_E_INVALID, "table %s: there are two foreign keys %s", draft->name,
@@ -262,10 +263,10 @@ static firn_rc check_foreign(const struct draft *draft, unsigned f)
 firn_rc draft_check(struct draft *draft)
 {
     ENSURE(page_size_is_valid(draft->page_size_bytes));
-    if (!column_is_name(draft->name))
+    if (!column_is_name(draft->name, SCHEMA_NAME_BYTES_MAX))
         return rc_raise(FIRN_E_INVALID,
                         "a table's name has 1 to %d bytes of UTF-8 without control characters",
-                        COLUMN_NAME_BYTES_MAX);
+                        SCHEMA_NAME_BYTES_MAX);
     FIRN_TRY(check_columns(draft));
     FIRN_TRY(check_fixed(draft));
     if (draft->index_count > SCHEMA_INDEXES_MAX)

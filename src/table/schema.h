@@ -20,7 +20,8 @@ enum {
     SCHEMA_VERSIONS_MAX = 255, /* row versions */
     SCHEMA_FIXED_BYTES_MAX = 65535,
     SCHEMA_ROW_ID_BYTES = 6,
-    SCHEMA_NONE = UINT16_MAX, /* no such column or index */
+    SCHEMA_NAME_BYTES_MAX = 1023, /* of a table: servers put the database in front, and encode */
+    SCHEMA_NONE = UINT16_MAX,     /* no such column or index */
 };
 
 /* ---- Descriptions ---- */

@@ -171,7 +171,8 @@ static firn_rc check_bytes(const struct column *column, struct value *value)
         return check_text(column, value);
     if (column->spec.type == COLUMN_DECIMAL)
         return check_decimal(column, value);
-    if (column->spec.length != 0 && value->bytes.size_bytes > column->spec.length)
+    bool is_bounded = column->spec.length != 0 || !column_is_large(&column->spec);
+    if (is_bounded && value->bytes.size_bytes > column->spec.length)
         return refuse_size(column, value->bytes.size_bytes);
     return FIRN_OK;
 }

@@ -121,12 +121,12 @@ static inline void fixture_column(struct fixture *fixture, unsigned number)
     case COLUMN_VARCHAR:
     case COLUMN_TEXT:
         spec->collation = collations[rng_below(&fixture->rng, ARRAY_COUNT(collations))];
-        spec->length = fixture_pick(fixture, 1, 20);
+        spec->length = fixture_pick(fixture, spec->type == COLUMN_TEXT ? 1 : 0, 20);
         break;
     case COLUMN_BINARY:
     case COLUMN_VARBINARY:
     case COLUMN_BLOB:
-        spec->length = fixture_pick(fixture, 1, 20);
+        spec->length = fixture_pick(fixture, spec->type == COLUMN_BLOB ? 1 : 0, 20);
         break;
     case COLUMN_BIT:
         spec->length = fixture_pick(fixture, 1, 64);
@@ -157,7 +157,8 @@ static inline struct index_spec fixture_index(struct fixture *fixture, struct pa
             is_there |= parts[p].column == spec->name;
         if (is_there)
             continue;
-        bool has_prefix = spec->type >= COLUMN_BINARY && spec->type <= COLUMN_TEXT;
+        bool has_prefix =
+            spec->type >= COLUMN_BINARY && spec->type <= COLUMN_TEXT && spec->length > 0;
         bool needs_prefix = spec->type == COLUMN_BLOB || spec->type == COLUMN_TEXT;
         struct part_spec *part = &parts[index.part_count++];
         *part =

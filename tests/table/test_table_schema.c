@@ -110,7 +110,7 @@ static void impossible_columns_are_refused(void **state)
     SPOILED(t.columns[1].collation = 4000, "column name: there is no collation 4000; register it "
                                            "before tables are opened");
     SPOILED(t.columns[1].length = 16384,
-            "column name, varchar(16384): the length is 1 to as many characters as make 65535 "
+            "column name, varchar(16384): the length is at most as many characters as make 65535 "
             "bytes; for more there are blob and text");
     SPOILED(t.columns[2].precision = 66, "column price, decimal(66,2): a decimal has 1 to 65 "
                                          "digits, of them at most 38 behind the point");
@@ -131,7 +131,7 @@ static void impossible_columns_are_refused(void **state)
             "table things: only one column can be autoincrement");
     SPOILED((t.primary_parts[0].column = "price"),
             "table things: the autoincrement column id is to be the first of an index");
-    SPOILED(t.spec.name = "", "a table's name has 1 to 192 bytes of UTF-8 without control "
+    SPOILED(t.spec.name = "", "a table's name has 1 to 1023 bytes of UTF-8 without control "
                               "characters");
 }
 
@@ -183,7 +183,7 @@ static void impossible_foreign_keys_are_refused(void **state)
             "table things, foreign key fk: there is no such action");
     SPOILED(t.foreign_columns[0] = "nobody", "table things, fk: there is no column nobody");
     SPOILED(t.foreigns[0].parent = NULL, "table things: the name of a foreign key's parent has 1 "
-                                         "to 192 bytes of UTF-8 without control characters");
+                                         "to 1023 bytes of UTF-8 without control characters");
     SPOILED(t.parent_columns[0] = "", "table things: the name of a foreign key's parent column has "
                                       "1 to 192 bytes of UTF-8 without control characters");
     SPOILED((t.foreigns[1] = t.foreigns[0], t.spec.foreign_count = 2),

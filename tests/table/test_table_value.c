@@ -324,6 +324,13 @@ static void texts_and_bytes_are_read_or_refused(void **state)
          "column c, blob: \"0g\" is no even number of hexadecimal digits"},
         {{.type = COLUMN_BLOB}, "", NULL, NULL},
         {{.type = COLUMN_BINARY, .length = 2}, "00ff", NULL, NULL},
+        {{.type = COLUMN_BINARY}, "", NULL, NULL},
+        {{.type = COLUMN_BINARY},
+         "00",
+         NULL,
+         "column c: a value of 1 bytes is too long for binary(0)"},
+        {TEXT_COLUMN(COLUMN_VARCHAR, 0, COLLATION_UTF8MB4_BIN), "a", NULL,
+         "column c: a value of 1 bytes is too long for varchar(0)"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++)
         judge_case(&cases[i]);
