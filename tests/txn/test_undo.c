@@ -435,6 +435,26 @@ static void truncation_gives_the_files_back(void **state)
     assert_int_equal(undo_last_number(undo), 40);
     commit_logs(41, 50);
     assert_int_equal(purge_all(), 10);
+    assert_int_equal(undo_last_number(undo), 40); /* as opened */
+}
+
+static void numbers_outlive_the_only_page_that_says_them(void **state)
+{
+    (void)state;
+    struct undo_log log;
+    struct found found;
+    undo_pointer at;
+    uint64_t pages;
+    ASSERT_OK(undo_begin(undo, &world.mtr, 1, &log));
+    ASSERT_OK(append_to(&log, &world.mtr, span_of("small", 5), &at));
+    ASSERT_OK(finish(&log, &world.mtr, UNDO_COMMITTED, 12345));
+    assert_int_equal(purge_all(), 1);
+    ASSERT_OK(undo_truncate(undo, &world.mtr, 0, &pages));
+    assert_int_equal(undo_segment_count(undo), 1); /* a place without a segment */
+    assert_int_equal(purge_all(), 0);
+    reopen(&found);
+    assert_int_equal(undo_segment_count(undo), 0);
+    assert_int_equal(undo_last_number(undo), 12345);
 }
 
 /* ---- Limits and wrong files ---- */
@@ -529,6 +549,7 @@ int main(void)
         TEST(purge_stops_at_what_has_not_ended),
         TEST(history_is_counted_when_it_is_opened),
         TEST(truncation_gives_the_files_back),
+        TEST(numbers_outlive_the_only_page_that_says_them),
         TEST(segments_are_limited_with_a_clear_error),
         TEST(a_wrong_pointer_is_told),
         TEST(tablespaces_may_be_added_and_none_may_be_missing),
