@@ -132,8 +132,9 @@ firn_rc lock_request(struct lock_owner *owner, const struct lock_request *reques
  */
 firn_rc lock_wait(struct lock_owner *owner, uint64_t limit_ns);
 
-/** End another thread's wait, now or, if it does not wait, nothing. The owner does not end
- * meanwhile. */
+/** End another thread's wait; if it does not wait, nothing happens. The owner does not end
+ * meanwhile. So that none is missed, set a flag first that the owner's thread looks at between
+ * lock_request and lock_wait. */
 void lock_cancel(struct lock_owner *owner);
 
 /** @return true if another owner's lock would make a request of this one wait. Cheap when nobody
