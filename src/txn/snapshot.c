@@ -116,7 +116,7 @@ void snapshot_drop_exceptions(struct snapshot *snapshot)
     }
 }
 
-/* Good enough to say how old a snapshot is, and a quarter of the price. */
+/* Good enough to say how old a snapshot is, and cheaper than the exact time. */
 static uint64_t coarse_now(void)
 {
     struct timespec now;
