@@ -13,6 +13,7 @@
 #ifndef FIRN_BTREE_BTREE_H
 #define FIRN_BTREE_BTREE_H
 
+#include "base/finding.h"
 #include "base/span.h"
 #include "space/space.h"
 
@@ -295,13 +296,10 @@ typedef void btree_page_seen(uint32_t page_no, void *context);
 firn_rc btree_each_limbo_page(const struct btree_base *base, uint32_t space, btree_page_seen *seen,
                               void *context);
 
-/** Collects problems, one sentence each; may be called from several threads, one at a time. */
-typedef void btree_problem(const char *problem, void *context);
-
 struct btree_check_options {
     unsigned threads;
-    btree_problem *problem;
-    btree_page_seen *seen; /* called for each page, by several threads at once; or NULL */
+    finding_report *report; /* may be called by several threads, one at a time */
+    btree_page_seen *seen;  /* called for each page, by several threads at once; or NULL */
     void *context;
     const atomic_bool *stop; /* or NULL */
 };

@@ -57,6 +57,7 @@ struct check_walker {
 
 /** A node's range as its parent says it. */
 struct check_range {
+    uint32_t parent; /* the root's is itself */
     struct span lower;
     struct span upper;
     bool upper_is_open;
@@ -74,11 +75,18 @@ static const char *file_of(const struct check *check)
                                                                            : "its file";
 }
 
-static void tell(struct check *check, const char *text)
+static void tell(struct check *check, uint32_t page_no, const char *text)
 {
+    struct finding finding = {
+        .severity = FINDING_DAMAGE,
+        .file = file_of(check),
+        .page = page_no,
+        .offset = (uint64_t)page_no * check->tree->page_size_bytes,
+        .text = text,
+    };
     pthread_mutex_lock(&check->mutex);
     check->problems++;
-    check->options->problem(text, check->options->context);
+    check->options->report(&finding, check->options->context);
     pthread_mutex_unlock(&check->mutex);
 }
 
@@ -96,16 +104,21 @@ static void report(struct check *check, uint32_t page_no, const char *format, ..
     if (length > 0 && (size_t)length < sizeof(text))
         vsnprintf(text + length, sizeof(text) - (size_t)length, format, arguments);
     va_end(arguments);
-    tell(check, text);
+    tell(check, page_no, text);
 }
 
-/* A page that cannot be had is a problem of the tree; anything else ends the check. */
-static firn_rc judge_failure(struct check *check, uint32_t page_no, firn_rc rc)
+/* A page that cannot be had is a problem of the tree: of the page that refers to it if the file has
+   none of that number. Anything else ends the check. */
+static firn_rc judge_failure(struct check *check, uint32_t referrer, uint32_t page_no, firn_rc rc)
 {
-    rc = btree_missing_page(check->tree, page_no, rc);
+    if (rc == FIRN_E_NOT_FOUND) {
+        report(check, referrer, "refers to page %" PRIu32 ", which the file does not have",
+               page_no);
+        return FIRN_OK;
+    }
     if (rc != FIRN_E_CORRUPT && rc != FIRN_E_IO)
         return rc;
-    tell(check, firn_error_text());
+    tell(check, page_no, firn_error_text());
     return FIRN_OK;
 }
 
@@ -209,7 +222,7 @@ static firn_rc check_chain_page(struct check_walker *walker, struct check_chain 
     firn_rc rc = buffer_fix(tree->base.pool, page_id_of(tree->space, chain->page_no), BUFFER_SHARED,
                             BUFFER_HINT_SCAN, &frame);
     if (rc != FIRN_OK)
-        return judge_failure(check, chain->page_no, rc);
+        return judge_failure(check, chain->leaf, chain->page_no, rc);
     const uint8_t *page = buffer_page(tree->base.pool, frame);
     *fits = btree_chain_has(tree, &chain->reference, chain->position, page);
     if (*fits) {
@@ -305,7 +318,8 @@ static bool check_node(struct check_walker *walker, uint32_t page_no, unsigned l
 }
 
 /* Copy a node, so that nothing is latched while it is judged. @param there  set on success */
-static firn_rc copy_node(struct check *check, uint32_t page_no, uint8_t *copy, bool *there)
+static firn_rc copy_node(struct check *check, uint32_t referrer, uint32_t page_no, uint8_t *copy,
+                         bool *there)
 {
     struct btree *tree = check->tree;
     struct buffer_frame *frame;
@@ -313,7 +327,7 @@ static firn_rc copy_node(struct check *check, uint32_t page_no, uint8_t *copy, b
     firn_rc rc = buffer_fix(tree->base.pool, page_id_of(tree->space, page_no), BUFFER_SHARED,
                             BUFFER_HINT_SCAN, &frame);
     if (rc != FIRN_OK)
-        return judge_failure(check, page_no, rc);
+        return judge_failure(check, referrer, page_no, rc);
     memcpy(copy, buffer_page(tree->base.pool, frame), tree->page_size_bytes);
     buffer_unfix(tree->base.pool, frame, BUFFER_SHARED);
     *there = true;
@@ -347,6 +361,7 @@ static void child_range(const struct check *check, const uint8_t *page, unsigned
     uint8_t *upper = room + slotted_key_max(page_size_bytes);
     struct slotted_bounds bounds;
     slotted_bounds(page, page_size_bytes, &bounds);
+    range->parent = page_number(page);
     range->lower = span_of(room, slotted_copy_key(page, page_size_bytes, slot, room));
     range->upper = bounds.upper;
     range->upper_is_open = bounds.upper_is_open;
@@ -392,7 +407,7 @@ static firn_rc walk(struct check_walker *walker, uint32_t page_no, unsigned leve
     uint8_t *page = walker_page(walker, level);
     bool there;
     FIRN_TRY(check_stop(walker->check));
-    FIRN_TRY(copy_node(walker->check, page_no, page, &there));
+    FIRN_TRY(copy_node(walker->check, range->parent, page_no, page, &there));
     if (there)
         see(walker->check, page_no);
     if (!there || !check_node(walker, page_no, level, range, page)) {
@@ -519,7 +534,7 @@ static firn_rc check_from_root(struct check *check, struct check_walker *walker,
     static const struct check_range everything = {.upper_is_open = true};
     uint32_t root_page = check->tree->root_page;
     bool there;
-    FIRN_TRY(copy_node(check, root_page, root, &there));
+    FIRN_TRY(copy_node(check, root_page, root_page, root, &there));
     if (!there)
         return FIRN_OK;
     see(check, root_page);

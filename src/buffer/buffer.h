@@ -249,6 +249,16 @@ firn_rc buffer_load_ids(struct buffer_pool *pool, struct io_system *system, cons
  */
 firn_rc buffer_doublewrite_repair(struct buffer_pool *pool, unsigned *repaired);
 
+/**
+ * The same without a pool, on the files that options->files tells of: a check gives copies of
+ * pages, to learn which of them would be put back. The doublewrite file is only read, and judged.
+ *
+ * @param options         what is about the doublewrite file, the page size, environment and files
+ * @param checkpoint_lsn  that recovery would begin at
+ */
+firn_rc buffer_doublewrite_mend(const struct buffer_options *options, uint64_t checkpoint_lsn,
+                                unsigned *repaired);
+
 /* ---- Counters ---- */
 
 struct buffer_counters {

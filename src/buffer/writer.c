@@ -300,9 +300,14 @@ firn_rc buffer_doublewrite_repair(struct buffer_pool *pool, unsigned *repaired)
         *repaired = 0;
         return FIRN_OK;
     }
+    return buffer_doublewrite_mend(options, redo_checkpoint_lsn(options->redo), repaired);
+}
+
+firn_rc buffer_doublewrite_mend(const struct buffer_options *options, uint64_t checkpoint_lsn,
+                                unsigned *repaired)
+{
     struct doublewrite_options doublewrite = doublewrite_options_of(options);
-    return doublewrite_repair(&doublewrite, &options->files, redo_checkpoint_lsn(options->redo),
-                              repaired);
+    return doublewrite_repair(&doublewrite, &options->files, checkpoint_lsn, repaired);
 }
 
 void buffer_writer_counters(struct buffer_pool *pool, struct buffer_counters *counters)

@@ -9,6 +9,7 @@
 struct check_options {
     struct environment_options environment;
     uint64_t threads;
+    bool offline;
     bool json;
 };
 
@@ -24,10 +25,15 @@ static const struct option_spec specs[] = {
      .min = 1,
      .max = 64,
      .help = "Threads that read and judge."},
+    {.name = "offline",
+     .type = OPTION_FLAG,
+     .offset = FIELD(offline),
+     .help = "Only look at the files as they lie there: every page, but no tree. Nothing is "
+             "recovered, and nothing is written."},
     {.name = "json",
      .type = OPTION_FLAG,
      .offset = FIELD(json),
-     .help = "Print the problems and the figures as JSON."},
+     .help = "Print what was found and the figures as JSON."},
     ENVIRONMENT_OPTIONS(FIELD(environment)),
     {0},
 };
@@ -35,40 +41,78 @@ static const struct option_spec specs[] = {
 static const struct option_table table = {
     .usage = "firn check [OPTION...] DIR",
     .intro =
-        "Check everything in an environment: every page of every file is read and its checksum "
-        "and identity are judged; every tree is walked, its order, its links and its large values; "
-        "and every page that is in use must be reached exactly once. Prints a sentence for each "
-        "problem. An environment that was not closed is recovered first. Nobody else may have it "
-        "open.",
+        "Check everything in an environment. First all files as they lie there: labels, log, what "
+        "each file says that it is. Then, if it can be opened, every page of every file, every "
+        "tree, its order, its links and its large values, and that every page in use is reached "
+        "exactly once; if it cannot, every page all the same. A line for each finding; what is "
+        "damaged keeps nothing else from being looked at. An environment that was closed is not "
+        "changed; one that was not is recovered first, unless damage was found. Nobody else may "
+        "have it open.",
     .outro = "Examples:\n"
              "  firn check fruit\n"
+             "  firn check --offline /var/lib/firn/big\n"
              "  firn check --json --threads=16 /var/lib/firn/big",
     .options = specs,
 };
 
-/** What was found: in text, problems are printed as they come. */
+/** What was found: in text, findings are printed as they come. */
 struct findings {
     struct progress progress;
     const char *phase;
-    json_t *problems; /* NULL: print them */
-    bool incomplete;  /* a problem could not be kept */
+    json_t *list; /* NULL: print them */
+    uint64_t counts[FINDING_SEVERITIES];
+    bool incomplete; /* a finding could not be kept */
 };
 
-static void take_problem(const char *problem, void *context)
+/** How the check went. */
+struct outcome {
+    struct store_files_result files;
+    struct store_check_result store;
+    bool trees_were_walked;
+    char why_not[1024]; /* they were not */
+};
+
+/* ---- Findings ---- */
+
+static bool set_place(json_t *object, const struct finding *finding)
+{
+    bool right = true;
+    if (finding->file != NULL) {
+        /* Names of files may be any bytes, JSON may not. */
+        json_t *file = json_string(finding->file);
+        right = json_object_set_new(object, "file",
+                                    file != NULL ? file : json_string("(not UTF-8)")) == 0;
+    }
+    if (finding->page != FINDING_NOWHERE)
+        right &= json_object_set_new(object, "page", json_integer((json_int_t)finding->page)) == 0;
+    if (finding->offset != FINDING_NOWHERE)
+        right &=
+            json_object_set_new(object, "offset", json_integer((json_int_t)finding->offset)) == 0;
+    return right;
+}
+
+static void keep_finding(struct findings *findings, const struct finding *finding)
+{
+    json_t *text = json_string(finding->text);
+    json_t *object =
+        json_pack("{s:s, s:o}", "severity", finding_severity_name(finding->severity), "text",
+                  text != NULL ? text : json_string("(a sentence that is not UTF-8)"));
+    bool kept = object != NULL && set_place(object, finding);
+    if (json_array_append_new(findings->list, object) != 0 || !kept)
+        findings->incomplete = true;
+}
+
+static void take_finding(const struct finding *finding, void *context)
 {
     struct findings *findings = context;
-    if (findings->problems == NULL) {
-        progress_wipe(&findings->progress);
-        puts(problem);
-        fflush(stdout);
+    findings->counts[finding->severity]++;
+    if (findings->list != NULL) {
+        keep_finding(findings, finding);
         return;
     }
-    /* Names of files may be any bytes, JSON may not. */
-    json_t *text = json_string(problem);
-    if (text == NULL)
-        text = json_string("(a problem whose text is not UTF-8)");
-    if (json_array_append_new(findings->problems, text) != 0)
-        findings->incomplete = true;
+    progress_wipe(&findings->progress);
+    printf("%s: %s\n", finding_severity_name(finding->severity), finding->text);
+    fflush(stdout);
 }
 
 static void take_progress(const struct recovery_progress *progress, void *context)
@@ -83,14 +127,39 @@ static void take_progress(const struct recovery_progress *progress, void *contex
     progress_update(&findings->progress, (double)progress->done_bytes);
 }
 
-static firn_rc print_json(const char *directory, struct findings *findings,
-                          const struct store_check_result *result)
+/* ---- The result ---- */
+
+static bool has_passed(const struct findings *findings)
 {
-    json_t *object =
-        json_pack("{s:s%, s:b, s:I, s:I, s:I, s:I, s:O}", "directory", directory, strlen(directory),
-                  "passed", result->problems == 0, "tablespaces", (json_int_t)result->spaces,
-                  "pages", (json_int_t)result->pages, "trees", (json_int_t)result->trees, "rows",
-                  (json_int_t)result->rows, "problems", findings->problems);
+    return findings->counts[FINDING_DAMAGE] == 0;
+}
+
+static bool is_complete(const struct findings *findings, const struct outcome *outcome)
+{
+    return outcome->trees_were_walked && findings->counts[FINDING_UNSEEN] == 0;
+}
+
+static uint64_t pages_of(const struct outcome *outcome)
+{
+    return outcome->trees_were_walked ? outcome->store.pages : outcome->files.pages;
+}
+
+static firn_rc print_json(const char *directory, struct findings *findings,
+                          const struct outcome *outcome)
+{
+    const struct store_check_result *store = &outcome->store;
+    json_t *why = outcome->trees_were_walked ? json_null() : json_string(outcome->why_not);
+    json_t *object = json_pack(
+        "{s:s%, s:b, s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:O}", "directory",
+        directory, strlen(directory), "passed", has_passed(findings), "complete",
+        is_complete(findings, outcome), "closed", outcome->files.is_clean, "files",
+        (json_int_t)outcome->files.files, "tablespaces", (json_int_t)store->spaces, "pages",
+        (json_int_t)pages_of(outcome), "trees", (json_int_t)store->trees, "rows",
+        (json_int_t)store->rows, "damages", (json_int_t)findings->counts[FINDING_DAMAGE],
+        "warnings", (json_int_t)findings->counts[FINDING_WARNING], "pages_mended",
+        (json_int_t)outcome->files.pages_mended, "trees_not_walked",
+        why != NULL ? why : json_string("(a sentence that is not UTF-8)"), "findings",
+        findings->list);
     bool printed =
         object != NULL && !findings->incomplete && json_dumpf(object, stdout, JSON_INDENT(2)) == 0;
     json_decref(object);
@@ -105,55 +174,156 @@ static const char *plural(uint64_t count)
     return count == 1 ? "" : "s";
 }
 
-static void print_text(const struct store_check_result *result)
+static void print_count(const char *lead, uint64_t count, const char *what)
 {
-    printf("%llu tablespace%s, %llu page%s, %llu tree%s, %llu row%s: ",
-           (unsigned long long)result->spaces, plural(result->spaces),
-           (unsigned long long)result->pages, plural(result->pages),
-           (unsigned long long)result->trees, plural(result->trees),
-           (unsigned long long)result->rows, plural(result->rows));
-    if (result->problems == 0)
-        puts("everything is right");
-    else
-        printf("%llu problem%s\n", (unsigned long long)result->problems, plural(result->problems));
+    printf("%s%llu %s%s", lead, (unsigned long long)count, what, plural(count));
 }
 
-/* Problems are a result, and are printed; other failures ended the check. */
-static firn_rc check_store(const struct check_options *options, struct store *store,
-                           const char *directory, struct findings *findings)
+static void print_text(const struct findings *findings, const struct outcome *outcome)
 {
-    struct store_check_result result;
-    firn_rc rc = store_check(store, (unsigned)options->threads, take_problem, findings,
-                             take_progress, &result);
-    progress_end(&findings->progress);
-    if (rc != FIRN_OK && (rc != FIRN_E_CORRUPT || result.problems == 0))
-        return rc;
-    if (options->json)
-        FIRN_TRY(print_json(directory, findings, &result));
+    if (outcome->files.pages_mended != 0) {
+        print_count("", outcome->files.pages_mended, "torn page");
+        puts(" that recovery puts right");
+    }
+    if (!outcome->trees_were_walked)
+        printf("not looked at: the trees and which pages they reach, because %s\n",
+               outcome->why_not);
+    if (outcome->trees_were_walked) {
+        print_count("", outcome->store.spaces, "tablespace");
+        print_count(", ", outcome->store.pages, "page");
+        print_count(", ", outcome->store.trees, "tree");
+        print_count(", ", outcome->store.rows, "row");
+    } else {
+        print_count("", outcome->files.files, "file");
+        print_count(", ", outcome->files.pages, "page");
+    }
+    if (!has_passed(findings))
+        print_count(": ", findings->counts[FINDING_DAMAGE], "damage");
     else
-        print_text(&result);
+        fputs(is_complete(findings, outcome) ? ": everything is right"
+                                             : ": nothing wrong in what was looked at",
+              stdout);
+    if (findings->counts[FINDING_WARNING] != 0)
+        print_count(", ", findings->counts[FINDING_WARNING], "warning");
+    putchar('\n');
+}
+
+/* ---- Checking ---- */
+
+/* With damage in sight nothing is recovered: that would write to what somebody may want to save
+   first. */
+static bool may_open(const struct check_options *options, const struct findings *findings,
+                     struct outcome *outcome)
+{
+    const char *why = NULL;
+    if (options->offline)
+        why = "--offline was given";
+    else if (!outcome->files.is_clean && findings->counts[FINDING_DAMAGE] != 0)
+        why = "the environment was not closed, and is not recovered while there is damage";
+    if (why != NULL)
+        snprintf(outcome->why_not, sizeof(outcome->why_not), "%s", why);
+    return why == NULL;
+}
+
+/* Why it cannot be opened is a damage of its own if nothing was found that would be the reason. */
+static firn_rc take_refusal(firn_rc rc, struct findings *findings, struct outcome *outcome)
+{
+    bool is_damage = rc == FIRN_E_CORRUPT || rc == FIRN_E_NOT_FOUND || rc == FIRN_E_UNSUPPORTED;
+    struct finding finding = {
+        .severity = is_damage ? FINDING_DAMAGE : FINDING_UNSEEN,
+        .page = FINDING_NOWHERE,
+        .offset = FINDING_NOWHERE,
+        .text = outcome->why_not,
+    };
+    if (rc == FIRN_E_INVALID)
+        return rc; /* an option, not the files */
+    snprintf(outcome->why_not, sizeof(outcome->why_not), "the environment cannot be opened: %s",
+             firn_error_text());
+    if (findings->counts[FINDING_DAMAGE] == 0)
+        take_finding(&finding, findings);
+    return FIRN_OK;
+}
+
+static firn_rc walk_store(const struct check_options *options, struct environment *environment,
+                          struct findings *findings, struct outcome *outcome)
+{
+    environment->options.read_only = outcome->files.is_clean;
+    firn_rc rc = environment_open_prepared(environment);
+    if (rc != FIRN_OK)
+        return take_refusal(rc, findings, outcome);
+    rc = store_check(environment->store, (unsigned)options->threads, take_finding, findings,
+                     take_progress, &outcome->store);
+    outcome->trees_were_walked = rc == FIRN_OK || rc == FIRN_E_CORRUPT;
+    return rc == FIRN_E_CORRUPT ? FIRN_OK : rc;
+}
+
+static firn_rc check_all(const struct check_options *options, struct environment *environment,
+                         struct findings *findings, struct outcome *outcome)
+{
+    unsigned threads = (unsigned)options->threads;
+    FIRN_TRY(store_check_files(&environment->options, STORE_FILES_HEADS, threads, take_finding,
+                               findings, take_progress, &outcome->files));
+    if (may_open(options, findings, outcome))
+        FIRN_TRY(walk_store(options, environment, findings, outcome));
+    if (outcome->trees_were_walked)
+        return FIRN_OK;
+    struct store_files_result pages;
+    FIRN_TRY(store_check_files(&environment->options, STORE_FILES_PAGES, threads, take_finding,
+                               findings, take_progress, &pages));
+    outcome->files = pages;
+    return FIRN_OK;
+}
+
+static firn_rc print_outcome(const struct check_options *options, const char *directory,
+                             struct findings *findings, const struct outcome *outcome)
+{
+    progress_end(&findings->progress);
+    if (options->json)
+        FIRN_TRY(print_json(directory, findings, outcome));
+    else
+        print_text(findings, outcome);
     if (fflush(stdout) != 0 || ferror(stdout))
         return rc_raise_errno(errno, "cannot write to standard output");
-    return rc;
+    return FIRN_OK;
+}
+
+/* Findings are a result, and are printed; other failures ended the check. */
+static int judge(const struct check_options *options, const char *directory,
+                 const struct findings *findings, const struct outcome *outcome)
+{
+    unsigned long long damages = findings->counts[FINDING_DAMAGE];
+    if (damages != 0)
+        rc_raise(FIRN_E_CORRUPT, "the environment in %s has %llu problem%s", directory, damages,
+                 plural(damages));
+    else if (findings->counts[FINDING_UNSEEN] != 0 ||
+             (!outcome->trees_were_walked && !options->offline))
+        rc_raise(FIRN_E_CORRUPT, "not all of the environment in %s was looked at%s%s", directory,
+                 outcome->trees_were_walked ? "" : ": ", outcome->why_not);
+    else
+        return COMMAND_OK;
+    command_fail("check");
+    return damages != 0 ? COMMAND_FAILED : COMMAND_UNSEEN;
 }
 
 static int run(const struct check_options *options, const struct option_words *words)
 {
     struct environment environment;
-    struct findings findings = {.problems = NULL};
+    struct findings findings = {.list = NULL};
+    struct outcome outcome = {.trees_were_walked = false};
     const char *directory = words->positional[0];
-    int status = COMMAND_OK;
-    if (environment_open(&options->environment, &table, words, directory, false, &environment) !=
+    if (environment_prepare(&options->environment, &table, words, directory, &environment) !=
         FIRN_OK)
         return command_fail("check");
     firn_rc rc = FIRN_OK;
-    if (options->json && (findings.problems = json_array()) == NULL)
+    if (options->json && (findings.list = json_array()) == NULL)
         rc = rc_raise(FIRN_E_NOMEM, "no memory for the check");
     if (rc == FIRN_OK)
-        rc = check_store(options, environment.store, directory, &findings);
-    json_decref(findings.problems);
-    if (rc != FIRN_OK)
-        status = command_fail("check");
+        rc = check_all(options, &environment, &findings, &outcome);
+    if (rc == FIRN_OK)
+        rc = print_outcome(options, directory, &findings, &outcome);
+    int status =
+        rc == FIRN_OK ? judge(options, directory, &findings, &outcome) : command_fail("check");
+    json_decref(findings.list);
     if (environment_close(&environment) != FIRN_OK)
         status = command_fail("check");
     return status;

@@ -9,6 +9,7 @@ enum command_exit {
     COMMAND_OK = 0,
     COMMAND_FAILED = 1, /* the work could not be done or found something wrong */
     COMMAND_USAGE = 2,  /* the command line makes no sense; nothing was touched */
+    COMMAND_UNSEEN = 3, /* of a check: nothing wrong was found, but not all could be looked at */
 };
 
 /** One subcommand: argv[0] is its name. */

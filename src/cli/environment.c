@@ -152,22 +152,16 @@ firn_rc environment_check_devices(const char *text)
 
 /* ---- Opening ---- */
 
-struct opening {
-    struct environment *environment;
-    struct store_options store;
-};
-
 static firn_rc open_device(const struct device_item *item, void *context)
 {
-    struct opening *opening = context;
-    struct environment *environment = opening->environment;
+    struct environment *environment = context;
     struct io_system *system = NULL;
-    FIRN_TRY(io_system_open(opening->store.io_backend, clock_real(), &system));
+    FIRN_TRY(io_system_open(environment->options.io_backend, clock_real(), &system));
     environment->systems[environment->system_count++] = system;
     FIRN_TRY(model_attach(system, &item->spec));
     for (unsigned class = 0; class < IO_CLASS_COUNT; class ++)
         if (item->classes & 1U << class)
-            opening->store.class_systems[class] = system;
+            environment->options.class_systems[class] = system;
     return FIRN_OK;
 }
 
@@ -229,33 +223,47 @@ static void tell_recovery(const struct recovery_result *result)
                  (unsigned long long)result->pages, result->pages_repaired);
 }
 
-firn_rc environment_open(const struct environment_options *options,
-                         const struct option_table *table, const struct option_words *words,
-                         const char *directory, bool create, struct environment *environment)
+firn_rc environment_prepare(const struct environment_options *options,
+                            const struct option_table *table, const struct option_words *words,
+                            const char *directory, struct environment *environment)
+{
+    *environment = (struct environment){0};
+    fill_options(options, table, words, &environment->options);
+    environment->options.directory = directory;
+    environment->options.progress = show_progress;
+    environment->options.progress_context = environment;
+    firn_rc rc = each_device(options->device, open_device, environment);
+    if (rc != FIRN_OK)
+        close_devices(environment);
+    return rc;
+}
+
+firn_rc environment_open_prepared(struct environment *environment)
 {
     struct recovery_result result;
-    struct opening opening = {.environment = environment};
-    *environment = (struct environment){0};
-    fill_options(options, table, words, &opening.store);
-    opening.store.directory = directory;
-    opening.store.create = create;
-    opening.store.progress = show_progress;
-    opening.store.progress_context = environment;
-    firn_rc rc = each_device(options->device, open_device, &opening);
-    if (rc == FIRN_OK)
-        rc = store_open(&opening.store, &environment->store, &result);
+    firn_rc rc = store_open(&environment->options, &environment->store, &result);
     if (environment->progress_phase != NULL)
         progress_end(&environment->progress);
     if (rc == FIRN_OK)
         tell_recovery(&result);
-    else
+    return rc;
+}
+
+firn_rc environment_open(const struct environment_options *options,
+                         const struct option_table *table, const struct option_words *words,
+                         const char *directory, bool create, struct environment *environment)
+{
+    FIRN_TRY(environment_prepare(options, table, words, directory, environment));
+    environment->options.create = create;
+    firn_rc rc = environment_open_prepared(environment);
+    if (rc != FIRN_OK)
         close_devices(environment);
     return rc;
 }
 
 firn_rc environment_close(struct environment *environment)
 {
-    firn_rc rc = store_close(environment->store);
+    firn_rc rc = environment->store == NULL ? FIRN_OK : store_close(environment->store);
     environment->store = NULL;
     close_devices(environment);
     return rc;

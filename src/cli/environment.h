@@ -212,6 +212,7 @@ extern const char *const environment_backend_words[];
 /** An environment that a command has open. */
 struct environment {
     struct store *store;
+    struct store_options options;              /* as the command line says */
     struct io_system *systems[IO_CLASS_COUNT]; /* of models, each once */
     unsigned system_count;
     struct progress progress;
@@ -235,6 +236,14 @@ void environment_accept_old_names(const struct option_table *table, int argc, ch
 firn_rc environment_open(const struct environment_options *options,
                          const struct option_table *table, const struct option_words *words,
                          const char *directory, bool create, struct environment *environment);
+
+/** environment_open in two steps, for who wants to look at the files first: the first one opens
+ * devices and fills environment->options, the second one the store as these say. Whether or not the
+ * second one was called, and succeeded, environment_close gives everything back. */
+firn_rc environment_prepare(const struct environment_options *options,
+                            const struct option_table *table, const struct option_words *words,
+                            const char *directory, struct environment *environment);
+firn_rc environment_open_prepared(struct environment *environment);
 
 /** Flush and close. Everything is given back also on failure. */
 firn_rc environment_close(struct environment *environment);

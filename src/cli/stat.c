@@ -93,9 +93,9 @@ struct walk {
     const struct stat_options *options;
 };
 
-static void ignore_problem(const char *problem, void *context)
+static void ignore_problem(const struct finding *finding, void *context)
 {
-    (void)problem;
+    (void)finding;
     (void)context;
 }
 
@@ -118,7 +118,7 @@ static firn_rc take_tree(const struct store_tree_info *info, struct btree *tree,
     if (walk->options->quick)
         return FIRN_OK;
     struct btree_check_options check = {.threads = (unsigned)walk->options->threads,
-                                        .problem = ignore_problem};
+                                        .report = ignore_problem};
     rc = btree_check(tree, &check, &entry->shape);
     entry->damaged = rc == FIRN_E_CORRUPT;
     return entry->damaged ? FIRN_OK : rc;

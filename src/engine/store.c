@@ -186,7 +186,7 @@ static firn_rc open_spaces(struct store *store)
         options.places[class] =
             (struct space_place){store->systems[class], store_class_directory(store, class)};
     FIRN_TRY(space_set_open(&options, &store->spaces));
-    return space_scan(store->spaces, true);
+    return space_scan(store->spaces, !store->options.read_only);
 }
 
 void store_redo_options(const struct store *store, struct redo_options *options)
@@ -297,6 +297,29 @@ static firn_rc recover(struct store *store, struct recovery_result *result)
     return buffer_resize(store->pool, store->options.buffer_pool_size_bytes);
 }
 
+/* Read the log to its end, which must be the checkpoint. */
+static firn_rc judge_clean(struct store *store, struct recovery_result *result)
+{
+    struct redo_reader *reader;
+    struct span body;
+    uint64_t lsn;
+    uint64_t end_lsn;
+    uint64_t checkpoint_lsn = redo_checkpoint_lsn(store->redo);
+    FIRN_TRY(redo_reader_open(store->redo, checkpoint_lsn, &reader));
+    firn_rc rc = redo_reader_next(reader, &body, &lsn, &end_lsn);
+    redo_reader_close(reader);
+    if (rc == FIRN_OK)
+        return rc_raise(FIRN_E_STOPPED,
+                        "the environment in %s was not closed: its log must be repeated before it "
+                        "can be read",
+                        store->directories[0].path);
+    if (rc != FIRN_E_NOT_FOUND)
+        return rc;
+    redo_repeated(store->redo, checkpoint_lsn);
+    *result = (struct recovery_result){.was_clean = true, .end_lsn = checkpoint_lsn};
+    return buffer_resize(store->pool, store->options.buffer_pool_size_bytes);
+}
+
 /* No checkpoint is taken before the catalog has been compared with the files: where one is missing
    the log must still have its changes when it is put back. Nothing is appended, either: what needs
    no recovery is not changed before it is known to be whole. */
@@ -308,7 +331,7 @@ static firn_rc open_stack(struct store *store, struct recovery_result *result)
     redo_hold(store->redo, &store->hold);
     store->is_held = true;
     FIRN_TRY(open_pool(store));
-    FIRN_TRY(recover(store, result));
+    FIRN_TRY(store->options.read_only ? judge_clean(store, result) : recover(store, result));
     store->recovered_lsn = result->end_lsn;
     FIRN_TRY(space_recovered(store->spaces));
     return btree_session_open(&store->base, &store->session);
@@ -442,6 +465,8 @@ static firn_rc open_or_create(struct store *store, struct recovery_result *resul
     FIRN_TRY(store_place_classes(store));
     FIRN_TRY(store_lock_places(store));
     FIRN_TRY(open_content(store, result));
+    if (store->options.read_only)
+        return FIRN_OK;
     if (wants_other_log(store))
         FIRN_TRY(resize_log(store, redo_is_clean(store->redo)));
     return begin_work(store);
@@ -467,7 +492,7 @@ static void *load_warm(void *context)
 static void start_warming(struct store *store)
 {
     store->warm_is_whole = true;
-    if (!store->options.buffer_pool_load_at_startup)
+    if (!store->options.buffer_pool_load_at_startup || store->options.read_only)
         return;
     if (!store->options.background_threads) {
         load_warm(store);
@@ -541,6 +566,10 @@ failed:
 firn_rc store_close(struct store *store)
 {
     stop_warming(store);
+    if (store->options.read_only) {
+        store_abandon(store);
+        return FIRN_OK;
+    }
     dump_warm(store);
     firn_rc rc = store_checkpoint(store);
     firn_rc close_rc = close_stack(store);

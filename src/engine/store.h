@@ -41,6 +41,8 @@ struct store_options {
     uint64_t autoextend_bytes;         /* 64 MiB */
     unsigned recovery_threads;         /* 0: one a processor, at most 8 */
     bool create;                       /* make the environment if the directory has none */
+    bool read_only;                    /* write nothing: only what was closed cleanly opens, and
+                                          only to be read and checked */
     bool background_threads;           /* cleaner and log flusher; default true */
     recovery_progress_function *progress;
     void *progress_context;
@@ -59,7 +61,8 @@ void store_options_init(struct store_options *options);
  * @param result  what recovery did; may be NULL
  * @return FIRN_OK; FIRN_E_NOT_FOUND (no environment there, and create is not set); FIRN_E_BUSY (in
  *         use by another process, which is named); FIRN_E_INVALID (an option out of range or in
- *         conflict with the files); FIRN_E_CORRUPT, FIRN_E_UNSUPPORTED, FIRN_E_NOSPACE,
+ *         conflict with the files); FIRN_E_STOPPED (read_only, and the log must be repeated);
+ *         FIRN_E_CORRUPT, FIRN_E_UNSUPPORTED, FIRN_E_NOSPACE,
  *         FIRN_E_PERMISSION, ... Then no file has been changed; only where a log had to be
  *         repeated may pages have been written, as the next recovery would (README.md, rule 9).
  */
@@ -151,11 +154,40 @@ struct store_check_result {
 /**
  * Check everything: every page of every tablespace, every tree, page maps against reachability.
  *
- * @param problem  gets a sentence for each problem; called by one thread at a time
+ * @param report  gets each damage; called by one thread at a time
  * @return FIRN_OK; FIRN_E_CORRUPT if there were problems; FIRN_E_IO, ...
  */
-firn_rc store_check(struct store *store, unsigned threads, btree_problem *problem, void *context,
+firn_rc store_check(struct store *store, unsigned threads, finding_report *report, void *context,
                     recovery_progress_function *progress, struct store_check_result *result);
+
+/** What store_check_files looks at. */
+enum store_files_part {
+    STORE_FILES_HEADS = 1, /* what lies there, labels, log, what each file says that it is */
+    STORE_FILES_PAGES = 2, /* every page of every tablespace */
+};
+
+struct store_files_result {
+    uint64_t files;
+    uint64_t bytes; /* read */
+    uint64_t pages;
+    uint64_t pages_mended; /* damaged in their places, and put right by recovery */
+    uint64_t findings[FINDING_SEVERITIES];
+    bool is_clean; /* the log is whole, and nothing in it must be repeated */
+};
+
+/**
+ * Judge the files of an environment that nobody has open, as they lie there and without changing
+ * any: for one that cannot be opened, too. Goes on behind each damage; all that was found is told.
+ *
+ * @param parts   store_files_part bits
+ * @param report  called by one thread at a time; context is its and progress's
+ * @param result  set on success
+ * @return FIRN_OK, whatever was found; FIRN_E_NOT_FOUND (no environment there), FIRN_E_BUSY,
+ *         FIRN_E_PERMISSION, FIRN_E_NOMEM, ...: nothing, or not all, was looked at
+ */
+firn_rc store_check_files(const struct store_options *options, unsigned parts, unsigned threads,
+                          finding_report *report, void *context,
+                          recovery_progress_function *progress, struct store_files_result *result);
 
 /** Where the log and the pool stand. */
 struct store_status {

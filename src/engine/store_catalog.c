@@ -63,15 +63,16 @@ firn_rc store_catalog_delete(struct store *store, const char *name)
     return rc == FIRN_E_NOT_FOUND ? FIRN_OK : rc;
 }
 
-static firn_rc raise_entry(const char *what)
+static firn_rc raise_entry(const struct store *store, const char *what)
 {
     return rc_raise(FIRN_E_CORRUPT,
-                    "the catalog has an entry that makes no sense (%s); restore the environment "
-                    "from a backup",
-                    what);
+                    "the catalog, the tree below page %u of %s/" STORE_SYSTEM_SPACE
+                    ".firn, has an entry that makes no sense (%s); restore the environment from a "
+                    "backup",
+                    store->catalog_page, store_class_directory(store, IO_CLASS_SYSTEM), what);
 }
 
-static firn_rc parse_entry(struct span value, struct store_tree *tree)
+static firn_rc parse_entry(const struct store *store, struct span value, struct store_tree *tree)
 {
     const uint8_t *entry = value.bytes;
     if (value.size_bytes != 0 && entry[ENTRY_VERSION_AT] > ENTRY_VERSION)
@@ -81,7 +82,7 @@ static firn_rc parse_entry(struct span value, struct store_tree *tree)
                         tree->name, entry[ENTRY_VERSION_AT], ENTRY_VERSION);
     if (value.size_bytes != ENTRY_BYTES || entry[ENTRY_VERSION_AT] != ENTRY_VERSION ||
         entry[ENTRY_STATE_AT] < STORE_TREE_CREATING || entry[ENTRY_STATE_AT] > STORE_TREE_DROPPING)
-        return raise_entry(tree->name);
+        return raise_entry(store, tree->name);
     tree->state = (enum store_tree_state)entry[ENTRY_STATE_AT];
     tree->shared = entry[ENTRY_FLAGS_AT] & ENTRY_SHARED;
     tree->space = get_u32(entry + ENTRY_SPACE_AT);
@@ -98,7 +99,7 @@ firn_rc store_catalog_next_index(struct store *store, uint64_t *index_id)
     uint64_t next = STORE_CATALOG_INDEX + 1;
     firn_rc rc = btree_get(store->session, store->catalog, span_of(key, sizeof(key)), &value);
     if (rc == FIRN_OK && value.size_bytes != sizeof(number))
-        return raise_entry("the counter of index ids");
+        return raise_entry(store, "the counter of index ids");
     if (rc != FIRN_OK && rc != FIRN_E_NOT_FOUND)
         return rc;
     if (rc == FIRN_OK)
@@ -135,9 +136,9 @@ static firn_rc take_entry(struct store *store, struct span key, struct span valu
     struct store_tree *tree;
     if (key.size_bytes < 2 || key.size_bytes > 1 + SPACE_NAME_MAX || key.bytes[0] != KEY_TREE ||
         memchr(key.bytes, '\0', key.size_bytes) != NULL)
-        return raise_entry("a name");
+        return raise_entry(store, "a name");
     FIRN_TRY(store_tree_add(store, (const char *)key.bytes + 1, key.size_bytes - 1, &tree));
-    return parse_entry(value, tree);
+    return parse_entry(store, value, tree);
 }
 
 static firn_rc read_catalog(struct store *store)
@@ -203,6 +204,7 @@ firn_rc store_catalog_open(struct store *store)
     FIRN_TRY(space_entry(store->spaces, SPACE_SYSTEM, &root_page));
     FIRN_TRY(
         btree_open(&store->base, SPACE_SYSTEM, root_page, STORE_CATALOG_INDEX, &store->catalog));
+    store->catalog_page = root_page;
     FIRN_TRY(read_catalog(store));
     for (size_t i = 0; i < store->tree_count; i++)
         FIRN_TRY(check_tree_file(store, store->trees[i]));

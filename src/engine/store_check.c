@@ -16,22 +16,32 @@ static const uint64_t TELL_NS = 100 * NS_PER_MS;
 
 /* ---- Telling ---- */
 
-static void tell_text(struct store_check *check, const char *text)
+static void tell_finding(const struct finding *finding, void *context)
 {
+    struct store_check *check = context;
     pthread_mutex_lock(&check->mutex);
     check->problems++;
-    check->problem(text, check->context);
+    check->report(finding, check->context);
     pthread_mutex_unlock(&check->mutex);
 }
 
-void check_tell(struct store_check *check, const char *format, ...)
+void check_tell(struct store_check *check, const struct check_space *space, uint32_t page_no,
+                const char *format, ...)
 {
     char text[PROBLEM_BYTES];
     va_list arguments;
+    struct finding finding = {
+        .severity = FINDING_DAMAGE,
+        .file = space == NULL ? NULL : space->path,
+        .page = page_no == PAGE_NONE ? FINDING_NOWHERE : page_no,
+        .offset = page_no == PAGE_NONE ? FINDING_NOWHERE
+                                       : (uint64_t)page_no * check->store->env.page_size_bytes,
+        .text = text,
+    };
     va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    tell_text(check, text);
+    tell_finding(&finding, check);
 }
 
 void check_fail(struct store_check *check, firn_rc rc)
@@ -114,6 +124,15 @@ static firn_rc take_tree(struct store_check *check, const char *name, struct btr
     return FIRN_OK;
 }
 
+static void tell_unopened(struct store_check *check, const struct store_tree *tree)
+{
+    const struct check_space *space = find_space(check, tree->space);
+    check_tell(check, space, tree->root_page,
+               "page %u of %s is to be the root of tree %s, which cannot be opened: %s",
+               tree->root_page, space == NULL ? "a tablespace that is missing" : space->path,
+               tree->name, firn_error_text());
+}
+
 /* A tree whose root is damaged is a problem, and the others are checked all the same. What a
    failure left of a tree that nobody has any more has pages, but nobody to reach them. */
 static firn_rc list_trees(struct store_check *check)
@@ -128,7 +147,7 @@ static firn_rc list_trees(struct store_check *check)
         struct store_tree *tree = store->trees[i];
         rc = tree->state == STORE_TREE_LIVE ? store_open_tree(store, tree) : FIRN_OK;
         if (rc == FIRN_E_CORRUPT || rc == FIRN_E_IO)
-            check_tell(check, "tree %s cannot be opened: %s", tree->name, firn_error_text());
+            tell_unopened(check, tree);
         else
             FIRN_TRY(rc);
         FIRN_TRY(take_tree(check, tree->name, tree->tree, tree->index_id, tree->space));
@@ -180,34 +199,31 @@ static firn_rc take_owner(uint32_t page_no, uint64_t id, void *context)
         owners->last_owner = owner_of(owners->check, id);
     }
     if (page_no >= owners->space->pages) {
-        check_tell(owners->check, "page %u of %s is allocated, but the file has only %u pages",
-                   page_no, owners->space->path, owners->space->pages);
+        check_tell(owners->check, owners->space, page_no,
+                   "page %u of %s is allocated, but the file has only %u pages", page_no,
+                   owners->space->path, owners->space->pages);
         return FIRN_OK;
     }
     owners->space->owners[page_no] = owners->last_owner;
     if (owners->last_owner == CHECK_OWNER_UNKNOWN)
-        check_tell(owners->check, "page %u of %s is allocated to index %llu, which does not exist",
-                   page_no, owners->space->path, (unsigned long long)id);
+        check_tell(owners->check, owners->space, page_no,
+                   "page %u of %s is allocated to index %llu, which does not exist", page_no,
+                   owners->space->path, (unsigned long long)id);
     return FIRN_OK;
-}
-
-static void tell_space_problem(const char *problem, void *context)
-{
-    tell_text(context, problem);
 }
 
 /* A damaged map is a problem; then it is not known whose the pages are. */
 static firn_rc check_map(struct store_check *check, struct check_space *space)
 {
     struct owner_context owners = {.check = check, .space = space, .last_owner = CHECK_OWNER_SPACE};
-    firn_rc rc = space_check(check->store->spaces, space->space, tell_space_problem, check);
+    firn_rc rc = space_check(check->store->spaces, space->space, tell_finding, check);
     if (rc != FIRN_OK && rc != FIRN_E_CORRUPT && rc != FIRN_E_IO)
         return rc;
     rc = space_each_page(check->store->spaces, space->space, take_owner, &owners);
     space->owners_are_known = rc == FIRN_OK;
     if (rc == FIRN_E_CORRUPT || rc == FIRN_E_IO)
-        check_tell(check, "it is not known which pages of %s are in use: %s", space->path,
-                   firn_error_text());
+        check_tell(check, space, PAGE_NONE, "it is not known which pages of %s are in use: %s",
+                   space->path, firn_error_text());
     else
         FIRN_TRY(rc);
     return FIRN_OK;
@@ -219,7 +235,10 @@ static void check_belonging(struct store_check *check, const struct check_space 
     for (size_t i = 0; i < check->tree_count; i++)
         if (check->trees[i].space == space->space)
             return;
-    check_tell(check, "%s belongs to no tree", space->path);
+    check_tell(
+        check, space, PAGE_NONE,
+        "%s belongs to no tree: move it away, or restore the system tablespace that knows it",
+        space->path);
 }
 
 /* ---- Reaching ---- */
@@ -236,24 +255,31 @@ static void reach_page(uint32_t page_no, void *context)
     const struct reach_context *reach = context;
     struct check_space *space = reach->space;
     if (page_no >= space->pages) {
-        check_tell(reach->check, "tree %s reaches page %u of %s, which has only %u pages",
-                   reach->name, page_no, space->path, space->pages);
+        check_tell(reach->check, space, page_no,
+                   "tree %s reaches page %u of %s, which has only %u pages", reach->name, page_no,
+                   space->path, space->pages);
         return;
     }
     unsigned char bit = (unsigned char)(1U << page_no % 8);
     if (atomic_fetch_or_explicit(&space->reached[page_no / 8], bit, memory_order_relaxed) & bit)
-        check_tell(reach->check, "page %u of %s is reached twice, the second time by tree %s",
-                   page_no, space->path, reach->name);
+        check_tell(reach->check, space, page_no,
+                   "page %u of %s is reached twice, the second time by tree %s", page_no,
+                   space->path, reach->name);
     if (space->owners_are_known && space->owners[page_no] != reach->owner)
-        check_tell(reach->check, "page %u of %s is reached by tree %s, but is not allocated to it",
-                   page_no, space->path, reach->name);
+        check_tell(reach->check, space, page_no,
+                   "page %u of %s is reached by tree %s, but is not allocated to it", page_no,
+                   space->path, reach->name);
     check_advance(reach->check, reach->check->store->env.page_size_bytes);
 }
 
-static void tell_tree_problem(const char *problem, void *context)
+static void tell_tree_problem(const struct finding *finding, void *context)
 {
     const struct reach_context *reach = context;
-    check_tell(reach->check, "tree %s: %s", reach->name, problem);
+    char text[PROBLEM_BYTES];
+    struct finding named = *finding;
+    snprintf(text, sizeof(text), "tree %s: %s", reach->name, finding->text);
+    named.text = text;
+    tell_finding(&named, reach->check);
 }
 
 static firn_rc check_tree(struct store_check *check, size_t number, uint64_t *rows)
@@ -267,7 +293,7 @@ static firn_rc check_tree(struct store_check *check, size_t number, uint64_t *ro
     };
     struct btree_check_options options = {
         .threads = check->threads,
-        .problem = tell_tree_problem,
+        .report = tell_tree_problem,
         .seen = reach_page,
         .context = &reach,
     };
@@ -289,8 +315,8 @@ static firn_rc check_limbo(struct store_check *check, struct check_space *space)
     firn_rc rc = btree_each_limbo_page(&check->store->base, space->space, reach_page, &reach);
     if (rc != FIRN_E_CORRUPT && rc != FIRN_E_IO)
         return rc;
-    check_tell(check, "the register of limbo in %s cannot be read: %s", space->path,
-               firn_error_text());
+    check_tell(check, space, PAGE_NONE, "the register of limbo in %s cannot be read: %s",
+               space->path, firn_error_text());
     return FIRN_OK;
 }
 
@@ -317,7 +343,7 @@ static void check_lost_pages(struct store_check *check, const struct check_space
         const char *name = space->owners[first] == CHECK_OWNER_LIMBO
                                ? "(limbo)"
                                : check->trees[space->owners[first] - CHECK_OWNER_CATALOG].name;
-        check_tell(check,
+        check_tell(check, space, first,
                    "pages %u to %u of %s are allocated to tree %s, which does not reach them",
                    first, end - 1, space->path, name);
         first = end - 1;
@@ -345,7 +371,8 @@ static firn_rc check_trees(struct store_check *check, uint64_t *rows)
 /* What is dirty is written first, so that what is read from the devices is what is. */
 static firn_rc check_all(struct store_check *check, struct store_check_result *result)
 {
-    FIRN_TRY(buffer_flush(check->store->pool, UINT64_MAX));
+    if (!check->store->options.read_only)
+        FIRN_TRY(buffer_flush(check->store->pool, UINT64_MAX));
     FIRN_TRY(space_each(check->store->spaces, take_space, check));
     FIRN_TRY(list_trees(check));
     for (size_t i = 0; i < check->space_count; i++) {
@@ -356,7 +383,7 @@ static firn_rc check_all(struct store_check *check, struct store_check_result *r
     return check_trees(check, &result->rows);
 }
 
-firn_rc store_check(struct store *store, unsigned threads, btree_problem *problem, void *context,
+firn_rc store_check(struct store *store, unsigned threads, finding_report *report, void *context,
                     recovery_progress_function *progress, struct store_check_result *result)
 {
     struct store_check check = {
@@ -364,7 +391,7 @@ firn_rc store_check(struct store *store, unsigned threads, btree_problem *proble
         .threads = threads == 0                  ? 1
                    : threads > CHECK_THREADS_MAX ? CHECK_THREADS_MAX
                                                  : threads,
-        .problem = problem,
+        .report = report,
         .progress = progress,
         .context = context,
     };

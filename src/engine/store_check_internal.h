@@ -41,7 +41,7 @@ struct check_tree {
 struct store_check {
     struct store *store;
     unsigned threads;
-    btree_problem *problem;
+    finding_report *report;
     recovery_progress_function *progress; /* or NULL */
     void *context;
     struct check_space *spaces; /* by ascending number */
@@ -54,16 +54,17 @@ struct store_check {
     const char *phase;
     atomic_ulong done_bytes;
     atomic_ulong pages;
-    pthread_mutex_t mutex; /* protects what follows; problems and progress are told under it */
+    pthread_mutex_t mutex; /* protects what follows; findings and progress are told under it */
     uint64_t problems;
     uint64_t told_ns;
     firn_rc rc; /* the first failure that ends the check, and its sentence */
     char text[512];
 };
 
-/** Tell a problem. Any thread. */
-void check_tell(struct store_check *check, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+/** Tell a damage. Any thread. @param space, page_no  where; NULL and PAGE_NONE where it has no
+ * place */
+void check_tell(struct store_check *check, const struct check_space *space, uint32_t page_no,
+                const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /** Begin a phase of so many bytes of pages. */
 void check_begin_phase(struct store_check *check, const char *phase, uint64_t total_bytes);

@@ -23,7 +23,7 @@ static enum page_state judge_page(const struct store_check *check, const struct 
                                   uint32_t page_no, const uint8_t *page)
 {
     return page_verify(page, check->store->env.page_size_bytes, page_id_of(space->space, page_no),
-                       redo_reserved_lsn(check->store->redo));
+                       redo_page_limit(check->store->redo));
 }
 
 /* A page of zeros is right where nobody has it. */
@@ -37,7 +37,7 @@ static bool is_right(const struct check_space *space, uint32_t page_no, enum pag
 static void tell_page(struct store_check *check, const struct check_space *space, uint32_t page_no,
                       const char *what)
 {
-    check_tell(check, "page %u of %s, at offset %llu, %s", page_no, space->path,
+    check_tell(check, space, page_no, "page %u of %s, at offset %llu, %s", page_no, space->path,
                (unsigned long long)page_no * check->store->env.page_size_bytes, what);
 }
 
@@ -75,7 +75,8 @@ static void check_chunk(struct store_check *check, const struct check_space *spa
     uint32_t left = space->pages - first;
     uint32_t count = left < chunk_pages(check) ? left : chunk_pages(check);
     if (files.locate(files.context, page_id_of(space->space, first), &file, &offset) != FIRN_OK) {
-        check_tell(check, "%s ends before page %u: %s", space->path, first, firn_error_text());
+        check_tell(check, space, first, "%s ends before page %u: %s", space->path, first,
+                   firn_error_text());
         return;
     }
     firn_rc rc = io_read(file, buffer, (size_t)count * page_size_bytes, offset);

@@ -15,7 +15,7 @@
 /* ---- What lies in a directory ---- */
 
 /* Of an environment's files, whoever names them: "firn.env", "firn_...", "NAME.firn". */
-static bool is_engine_file(const char *name)
+bool store_is_engine_file(const char *name)
 {
     static const char suffix[] = ".firn";
     size_t length = strlen(name);
@@ -42,7 +42,7 @@ static void name_list_free(struct name_list *list)
 static firn_rc collect_name(const char *name, void *context)
 {
     struct name_list *list = context;
-    if (!is_engine_file(name))
+    if (!store_is_engine_file(name))
         return FIRN_OK;
     if (list->count == list->capacity) {
         size_t capacity = list->capacity == 0 ? 16 : 2 * list->capacity;

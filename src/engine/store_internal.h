@@ -72,6 +72,7 @@ struct store {
     pthread_mutex_t tree_mutex; /* protects all below; taken before any latch */
     struct btree_session *session;
     struct btree *catalog;
+    uint32_t catalog_page;     /* its root; for who must say where it is */
     struct store_tree **trees; /* by name */
     size_t tree_count;
     size_t tree_capacity;
@@ -111,6 +112,9 @@ char *store_file_path(const struct store *store, const char *name);
 void store_redo_options(const struct store *store, struct redo_options *options);
 
 /* ---- store_create.c ---- */
+
+/** @return true for a name that only an environment's files have, whoever made them. */
+bool store_is_engine_file(const char *name);
 
 /** Find out what lies in DIR, and begin an environment there: firn.env.new, directories, an empty
  * log. store->env is filled. On failure everything made is removed again. */

@@ -174,9 +174,8 @@ static firn_rc read_header_of(const struct redo_options *options, const char *pa
     return rc != FIRN_OK ? rc : close_rc;
 }
 
-/* Is a file still under the name that it was made with? */
-static firn_rc is_left_new(const struct redo_options *options, uint32_t number,
-                           const struct redo_layout *layout, bool *left)
+firn_rc redo_file_is_left(const struct redo_options *options, uint32_t number,
+                          const struct redo_layout *layout, bool *left)
 {
     struct redo_path path;
     struct redo_file_header header;
@@ -197,7 +196,7 @@ firn_rc redo_files_settle(const struct redo_options *options, const struct redo_
     bool moved = false;
     for (uint32_t i = 1; i < layout->file_count; i++) {
         bool left;
-        FIRN_TRY(is_left_new(options, i, layout, &left));
+        FIRN_TRY(redo_file_is_left(options, i, layout, &left));
         if (!left)
             continue;
         FIRN_TRY(put_into_place(options, i));
@@ -356,8 +355,8 @@ firn_rc redo_file_header(const struct redo_options *options, struct io_file *fil
     return FIRN_OK;
 }
 
-static firn_rc judge_place(struct io_file *file, uint32_t number,
-                           const struct redo_file_header *header, const struct redo_layout *layout)
+firn_rc redo_file_judge(struct io_file *file, uint32_t number,
+                        const struct redo_file_header *header, const struct redo_layout *layout)
 {
     const char *path = io_file_path(file);
     if (!is_same_log(&header->layout, layout))
@@ -383,7 +382,7 @@ static firn_rc open_one(const struct redo_options *options, uint32_t number,
     struct redo_path path;
     struct redo_file_header header;
     bool left;
-    FIRN_TRY(is_left_new(options, number, layout, &left));
+    FIRN_TRY(redo_file_is_left(options, number, layout, &left));
     *in_place = !left;
     FIRN_TRY(redo_file_path(options->directory, number, left, &path));
     firn_rc rc = redo_file_open(options, path.text, 0, file);
@@ -397,7 +396,7 @@ static firn_rc open_one(const struct redo_options *options, uint32_t number,
     if (rc == FIRN_OK && number == 0)
         *layout = header.layout;
     if (rc == FIRN_OK)
-        rc = judge_place(*file, number, &header, layout);
+        rc = redo_file_judge(*file, number, &header, layout);
     if (rc != FIRN_OK) {
         (void)io_file_close(*file);
         *file = NULL;

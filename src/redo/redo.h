@@ -18,6 +18,7 @@
 #ifndef FIRN_REDO_REDO_H
 #define FIRN_REDO_REDO_H
 
+#include "base/finding.h"
 #include "base/span.h"
 #include "io/io.h"
 
@@ -253,6 +254,34 @@ void redo_release(struct redo *redo, struct redo_hold *hold);
  *         FIRN_E_NOSPACE (old and new files must fit), FIRN_E_INVALID, what redo_open returns
  */
 firn_rc redo_resize(const struct redo_options *options);
+
+/* ---- Judging ---- */
+
+/** What redo_check found the log to be. */
+struct redo_check_result {
+    uint32_t files;          /* looked at */
+    uint32_t file_count;     /* that the log has, as the first file says; 0: none does */
+    uint64_t bytes;          /* read */
+    uint64_t frames;         /* whole, from the checkpoint on */
+    uint64_t checkpoint_lsn; /* 0: there is none that can be read */
+    uint64_t end_lsn;        /* where the last whole frame ends */
+    bool is_whole;           /* it can be read from the checkpoint to its end */
+};
+
+/** Called for each frame from the checkpoint on, in order. */
+typedef void redo_check_frame(struct span body, void *context);
+
+/**
+ * Judge the files of a log that nobody has open, without changing them: headers, both copies of the
+ * checkpoint, every frame from the checkpoint to the end; of the rest of the ring, which holds what
+ * nobody needs any more, that it can be read. Goes on behind each damage.
+ *
+ * @param report  gets what was found; context is its and frame's
+ * @param result  filled always
+ * @return FIRN_OK, whatever was found; FIRN_E_NOMEM
+ */
+firn_rc redo_check(const struct redo_options *options, finding_report *report,
+                   redo_check_frame *frame, void *context, struct redo_check_result *result);
 
 struct redo_counters {
     uint64_t frames;

@@ -178,6 +178,16 @@ firn_rc redo_files_sweep(const struct redo_options *options, const struct redo_l
 firn_rc redo_file_header(const struct redo_options *options, struct io_file *file,
                          struct redo_file_header *header);
 
+/** Is the log's file of a number still under the name that a replacement, cut short, made it with?
+ */
+firn_rc redo_file_is_left(const struct redo_options *options, uint32_t number,
+                          const struct redo_layout *layout, bool *left);
+
+/** Judge whether a file with such a header is the log's file of a number, of the right size.
+ * FIRN_E_CORRUPT, raised */
+firn_rc redo_file_judge(struct io_file *file, uint32_t number,
+                        const struct redo_file_header *header, const struct redo_layout *layout);
+
 /** Open all files of a log and judge their headers; nothing is changed. What a replacement that was
  * cut short left under another name is opened there. On failure those opened are closed. */
 firn_rc redo_files_open(struct redo *redo);

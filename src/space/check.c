@@ -133,26 +133,43 @@ firn_rc space_has_page(struct space_set *set, uint32_t space, uint32_t page_no, 
 
 struct check {
     struct walk walk;
-    space_problem *problem;
+    finding_report *report;
     void *context;
     uint64_t problems;
     struct space_head counted;
 };
 
-static void report(struct check *check, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+static void tell(struct check *check, uint32_t page_no, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
-static void report(struct check *check, const char *format, ...)
+/** @param page_no  the page that what is wrong stands in */
+static void tell(struct check *check, uint32_t page_no, const char *format, ...)
 {
     char what[512];
-    char sentence[1024];
     va_list arguments;
+    struct finding where = {
+        .severity = FINDING_DAMAGE,
+        .file = check->walk.space->path,
+        .page = page_no,
+        .offset = (uint64_t)page_no * check->walk.set->options.page_size_bytes,
+    };
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    snprintf(sentence, sizeof sentence, "%s: %s", check->walk.space->path, what);
     check->problems++;
-    check->problem(sentence, check->context);
+    finding_tell(check->report, check->context, where,
+                 "page %u of %s: %s; dump what can still be "
+                 "read and load it anew, or restore a backup",
+                 page_no, where.file, what);
+}
+
+/** Tell what is wrong with an extent, in its map. */
+#define TELL_EXTENT(check, extent, ...) tell(check, map_of(check, extent), __VA_ARGS__)
+
+static uint32_t map_of(const struct check *check, uint32_t extent)
+{
+    uint32_t page_size = check->walk.set->options.page_size_bytes;
+    return map_page_no(page_size, extent / map_extents(page_size));
 }
 
 /** Pages of a shared extent must say whose they are. */
@@ -161,7 +178,7 @@ static void check_shared_pages(struct check *check, uint32_t extent, uint64_t bi
     for (uint64_t bits = bitmap; bits != 0; bits &= bits - 1) {
         uint32_t page_no = extent * SPACE_EXTENT_PAGES + (uint32_t)__builtin_ctzll(bits);
         if (owner_in_page(&check->walk, page_no) == SPACE_OWNER_UNKNOWN)
-            report(check, "page %u is allocated, but it is no page of an index", page_no);
+            tell(check, page_no, "it is allocated, but it is no page of an index");
     }
 }
 
@@ -173,12 +190,13 @@ static void check_extent(struct check *check, uint32_t extent, struct descriptor
     uint64_t needed = extent == 0 ? 3 : extent % span == 0 ? 2 : 0;
     counted->used += count_bits(descriptor.bitmap);
     if ((descriptor.bitmap & ~mask) != 0)
-        report(check, "extent %u has pages behind the end of the file", extent);
+        TELL_EXTENT(check, extent, "extent %u has pages behind the end of the file", extent);
     if ((descriptor.bitmap & needed) != needed || (needed != 0 && descriptor.owner != 0))
-        report(check, "extent %u, in which a map page lies, does not have it allocated", extent);
+        TELL_EXTENT(check, extent,
+                    "extent %u, in which a map page lies, does not have it allocated", extent);
     if (descriptor.owner != 0 && descriptor.bitmap == 0)
-        report(check, "extent %u is index %llu's without a page of it being used", extent,
-               (unsigned long long)descriptor.owner);
+        TELL_EXTENT(check, extent, "extent %u is index %llu's without a page of it being used",
+                    extent, (unsigned long long)descriptor.owner);
     if (descriptor_is_free(descriptor))
         counted->free_extents++;
     if (descriptor_is_shared(descriptor)) {
@@ -193,14 +211,14 @@ static void check_untouched(struct check *check, uint32_t from)
     uint32_t span = map_extents(check->walk.set->options.page_size_bytes);
     for (uint32_t local = from % span; from % span != 0 && local < span; local++)
         if (!descriptor_is_free(descriptor_get(check->walk.map, local)))
-            report(check, "extent %u was never used, but its map has something of it",
-                   from - from % span + local);
+            TELL_EXTENT(check, from, "extent %u was never used, but its map has something of it",
+                        from - from % span + local);
 }
 
 static void check_counter(struct check *check, const char *what, uint32_t said, uint32_t counted)
 {
     if (said != counted)
-        report(check, "page 0 counts %u %s, but there are %u", said, what, counted);
+        tell(check, 0, "it counts %u %s, but there are %u", said, what, counted);
 }
 
 static firn_rc check_maps(struct check *check)
@@ -214,7 +232,7 @@ static firn_rc check_maps(struct check *check)
             if (rc == FIRN_E_NOMEM)
                 return rc;
             if (rc != FIRN_OK) {
-                report(check, "%s", firn_error_text());
+                TELL_EXTENT(check, extent, "%s", firn_error_text());
                 complete = false;
                 extent += span - 1;
                 continue;
@@ -232,21 +250,21 @@ static firn_rc check_maps(struct check *check)
     return FIRN_OK;
 }
 
-firn_rc space_check(struct space_set *set, uint32_t space, space_problem *problem, void *context)
+firn_rc space_check(struct space_set *set, uint32_t space, finding_report *report, void *context)
 {
-    struct check check = {.problem = problem, .context = context};
+    struct check check = {.report = report, .context = context};
     firn_rc rc = walk_open(set, space, &check.walk);
     if (check.walk.space == NULL || rc == FIRN_E_NOMEM)
         goto out;
     uint32_t file_pages = atomic_load_explicit(&check.walk.space->file_pages, memory_order_acquire);
     if (rc != FIRN_OK) {
-        report(&check, "%s", firn_error_text());
+        tell(&check, 0, "%s", firn_error_text());
     } else if (!head_is_sound(&check.walk.head)) {
-        report(&check, "what page 0 counts cannot be");
+        tell(&check, 0, "what it counts cannot be");
     } else {
         if (file_pages < check.walk.head.pages)
-            report(&check, "the file has %u pages, but page 0 says %u", file_pages,
-                   check.walk.head.pages);
+            tell(&check, 0, "the file has %u pages, but its first one says %u", file_pages,
+                 check.walk.head.pages);
         rc = check_maps(&check);
     }
     if (check.problems > 0)

@@ -38,18 +38,18 @@ static firn_rc judge_state(enum identity_state state, const char *path, uint32_t
 }
 
 /** Judge whether a tablespace is this environment's, under its own name. */
-static firn_rc judge_place(const struct space_set *set, const char *path, const char *name,
+static firn_rc judge_place(const struct space_options *options, const char *path, const char *name,
                            const struct space_identity *identity)
 {
-    if (memcmp(identity->environment, set->options.environment, sizeof identity->environment) != 0)
+    if (memcmp(identity->environment, options->environment, sizeof identity->environment) != 0)
         return rc_raise(FIRN_E_CORRUPT,
                         "%s is a tablespace of another environment; move it back to where it came "
                         "from",
                         path);
-    if (identity->page_size_bytes != set->options.page_size_bytes)
+    if (identity->page_size_bytes != options->page_size_bytes)
         return rc_raise(FIRN_E_CORRUPT,
                         "%s has pages of %u bytes, but this environment has pages of %u", path,
-                        identity->page_size_bytes, set->options.page_size_bytes);
+                        identity->page_size_bytes, options->page_size_bytes);
     if (strcmp(identity->name, name) != 0)
         return rc_raise(FIRN_E_CORRUPT,
                         "%s was made as %s" SPACE_FILE_SUFFIX
@@ -58,11 +58,11 @@ static firn_rc judge_place(const struct space_set *set, const char *path, const 
     return FIRN_OK;
 }
 
-firn_rc scan_identify(struct space_set *set, struct io_file *file, const char *name,
+firn_rc scan_identify(const struct space_options *options, struct io_file *file, const char *name,
                       struct space_identity *identity, uint8_t **page0)
 {
     uint64_t size_bytes;
-    uint32_t page_size = set->options.page_size_bytes;
+    uint32_t page_size = options->page_size_bytes;
     uint32_t version = 0;
     const char *path = io_file_path(file);
     FIRN_TRY(io_file_size(file, &size_bytes));
@@ -75,7 +75,7 @@ firn_rc scan_identify(struct space_set *set, struct io_file *file, const char *n
     FIRN_TRY_GOTO(io_read(file, page, PAGE_SIZE_MIN, 0), fail);
     enum identity_state state = identity_get(page, identity, &version);
     FIRN_TRY_GOTO(judge_state(state, path, version), fail);
-    FIRN_TRY_GOTO(judge_place(set, path, name, identity), fail);
+    FIRN_TRY_GOTO(judge_place(options, path, name, identity), fail);
     if (size_bytes < page_size) {
         rc = rc_raise(FIRN_E_CORRUPT, "%s was cut off: it ends within its first page; restore it",
                       path);
@@ -184,7 +184,7 @@ static firn_rc scan_file(const struct scan *scan, struct io_file *file, const ch
     struct space_identity identity;
     uint8_t *page0;
     const char *path = io_file_path(file);
-    firn_rc rc = scan_identify(set, file, name, &identity, &page0);
+    firn_rc rc = scan_identify(&set->options, file, name, &identity, &page0);
     if (rc == FIRN_E_NOT_FOUND)
         return scan->lenient ? note_unfinished(set, path) : scan_raise_unfinished(path);
     FIRN_TRY(rc);
@@ -198,17 +198,25 @@ static firn_rc scan_file(const struct scan *scan, struct io_file *file, const ch
     return rc;
 }
 
+size_t space_file_name_bytes(const char *entry)
+{
+    size_t suffix_size = sizeof SPACE_FILE_SUFFIX - 1;
+    size_t size = strlen(entry);
+    bool is_named = size > suffix_size &&
+                    strcmp(entry + size - suffix_size, SPACE_FILE_SUFFIX) == 0 &&
+                    name_is_valid(entry, size - suffix_size);
+    return is_named ? size - suffix_size : 0;
+}
+
 /** Called for each entry of a directory. */
 static firn_rc scan_entry(const char *entry, void *context)
 {
     const struct scan *scan = context;
     char name[SPACE_NAME_MAX + 1];
-    size_t suffix_size = sizeof SPACE_FILE_SUFFIX - 1;
-    size_t size = strlen(entry);
-    if (size <= suffix_size || strcmp(entry + size - suffix_size, SPACE_FILE_SUFFIX) != 0 ||
-        !name_is_valid(entry, size - suffix_size))
+    size_t size = space_file_name_bytes(entry);
+    if (size == 0)
         return FIRN_OK;
-    snprintf(name, sizeof name, "%.*s", (int)(size - suffix_size), entry);
+    snprintf(name, sizeof name, "%.*s", (int)size, entry);
     char *path = set_path(scan->set, scan->class, name);
     if (path == NULL)
         return rc_raise(FIRN_E_NOMEM, "no memory for the name of %s", entry);

@@ -13,6 +13,7 @@
 #ifndef FIRN_SPACE_SPACE_H
 #define FIRN_SPACE_SPACE_H
 
+#include "base/finding.h"
 #include "buffer/buffer.h"
 #include "mtr/mtr.h"
 
@@ -185,16 +186,59 @@ typedef firn_rc space_page_visit(uint32_t page_no, uint64_t owner, void *context
 firn_rc space_each_page(struct space_set *set, uint32_t space, space_page_visit *visit,
                         void *context);
 
-/** What a problem is reported with: one sentence. Collects; does not stop the check. */
-typedef void space_problem(const char *problem, void *context);
-
 /**
  * Check first page and map pages of a tablespace against each other, the file and the types of the
  * pages in shared extents. While nobody allocates or frees.
  *
  * @return FIRN_OK when nothing is wrong; FIRN_E_CORRUPT when problems were reported; FIRN_E_NOMEM
  */
-firn_rc space_check(struct space_set *set, uint32_t space, space_problem *problem, void *context);
+firn_rc space_check(struct space_set *set, uint32_t space, finding_report *report, void *context);
+
+/** A tablespace's file, looked at by itself: no set has it open. */
+struct space_file {
+    struct io_system *system;
+    enum io_class class;
+    const char *path;
+    const char *name;         /* what the file's name says, without ".firn" */
+    uint8_t environment[16];  /* that it should be of */
+    uint32_t page_size_bytes; /* and have */
+    bool direct;
+};
+
+/** What page 0 of such a file tells, as far as it can be believed. */
+struct space_file_info {
+    uint32_t space;
+    enum io_class class;
+    uint32_t file_pages; /* that the file has, whole ones */
+    uint32_t head_pages; /* that page 0 says it has; 0: page 0 is not whole */
+    uint64_t lsn;        /* of page 0 */
+};
+
+/**
+ * Judge who a file is: the first sector of page 0.
+ *
+ * @param info  set on success
+ * @return FIRN_OK; FIRN_E_NOT_FOUND, raised: it has no first page (it is being made, or was cut
+ *         off); FIRN_E_CORRUPT, FIRN_E_UNSUPPORTED as space_scan; what reading returns
+ */
+firn_rc space_file_identify(const struct space_file *file, struct space_file_info *info);
+
+/** Learn of which environment a tablespace's file is, and its pages' size, from nothing but the
+ * file. @return FIRN_OK; FIRN_E_CORRUPT, without an error text: it does not say */
+firn_rc space_file_guess(struct io_system *system, const char *path, uint8_t environment[16],
+                         uint32_t *page_size_bytes);
+
+/**
+ * Tell which pages of a file its maps say are in use: for pages that were never written.
+ *
+ * @param in_use  a bit for each of info->file_pages, zeroed; set as far as maps can be read
+ */
+firn_rc space_file_in_use(const struct space_file *file, const struct space_file_info *info,
+                          uint8_t *in_use);
+
+/** @return the size of the name before ".firn" if an entry of a directory is named as a tablespace,
+ * else 0. */
+size_t space_file_name_bytes(const char *entry);
 
 /* ---- For recovery ---- */
 

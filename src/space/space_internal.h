@@ -192,13 +192,14 @@ enum { CREATE_HEADER_BYTES = 5 };
 /**
  * Look who a file is, and whether it is in its place.
  *
+ * @param options   environment and page size
  * @param name      what the file's name says
  * @param identity  set on success
  * @param page0     set on success to the first page, as it is; to be freed with memory_free
  * @return FIRN_OK; FIRN_E_NOT_FOUND, without an error text, if it has no first page yet; what
  *         space_scan returns
  */
-firn_rc scan_identify(struct space_set *set, struct io_file *file, const char *name,
+firn_rc scan_identify(const struct space_options *options, struct io_file *file, const char *name,
                       struct space_identity *identity, uint8_t **page0);
 
 /** @return FIRN_E_CORRUPT, raised: a file has a tablespace's name and no first page. */

@@ -215,10 +215,10 @@ static inline unsigned world_tree_pages(struct world *world)
     return pages;
 }
 
-static inline void world_problem(const char *problem, void *context)
+static inline void world_problem(const struct finding *finding, void *context)
 {
     (void)context;
-    print_error("%s\n", problem);
+    print_error("%s\n", finding->text);
 }
 
 static inline void world_count_seen(uint32_t page_no, void *context)
@@ -232,7 +232,7 @@ static inline void world_check(struct world *world, struct btree_shape *shape)
 {
     atomic_uint pages = 0;
     struct btree_check_options options = {
-        .threads = 1, .problem = world_problem, .seen = world_count_seen, .context = &pages};
+        .threads = 1, .report = world_problem, .seen = world_count_seen, .context = &pages};
     ASSERT_OK(btree_check(world->tree, &options, shape));
     ASSERT_OK(space_check(world->base.spaces, world->space, world_problem, NULL));
     assert_int_equal(pages, world_tree_pages(world));

@@ -32,7 +32,7 @@ names() { # TEXT: the check of the damaged copy fails and says so, wherever it i
 check "everything is right" prints '^2 tablespaces, [0-9]+ pages, 2 trees, 8002 rows: everything is right$' $FIRN check $small "$scratch/good"
 check "by any number of threads" prints 'everything is right' $FIRN check $small --threads=16 "$scratch/good"
 check "--json" sh -c "$FIRN check $small --json $scratch/good > $scratch/json"
-check "it has the figures" jq -e '.passed and .tablespaces == 2 and .trees == 2 and .rows == 8002 and .pages > 20 and .problems == []' "$scratch/json"
+check "it has the figures" jq -e '.passed and .tablespaces == 2 and .trees == 2 and .rows == 8002 and .pages > 20 and .findings == [] and .complete and .closed' "$scratch/json"
 
 # A byte in each page of a tablespace: whatever the page is, it is named.
 pages=$(($(stat -c %s "$scratch/good/main.firn") / 16384))
@@ -44,7 +44,7 @@ damage system.firn $((3 * 16384 + 5000))
 check "damage in the system tablespace is named" names 'page 3 of .*bad/system.firn'
 damage main.firn 50000
 check "as JSON too" sh -c "! $FIRN check $small --json $scratch/bad > $scratch/json 2> /dev/null"
-check "it names file and page" jq -e '(.passed | not) and (.problems | map(test("page 3 of .*main.firn")) | any)' "$scratch/json"
+check "it names file and page" jq -e '(.passed | not) and .damages > 0 and (.findings | map(.severity == "damage" and .page == 3 and .offset == 49152 and (.file | test("bad/main.firn$")) and (.text | test("page 3 of .*main.firn"))) | any)' "$scratch/json"
 check_fails 1 'problem' "the verdict is on standard error" $FIRN check $small "$scratch/bad"
 
 # Pages in each other's places, and of another tablespace.

@@ -107,11 +107,11 @@ static inline void check_rows(struct store *store, struct btree *tree, unsigned 
     store_session_close(session);
 }
 
-static inline void print_problem(const char *problem, void *context)
+static inline void print_problem(const struct finding *finding, void *context)
 {
     unsigned *count = context;
     ++*count;
-    print_error("problem: %s\n", problem);
+    print_error("problem: %s\n", finding->text);
 }
 
 /** The whole environment is right. */

@@ -92,9 +92,9 @@ static struct space_set *open_set(struct io_system *system)
     return set;
 }
 
-static void note_problem(const char *problem, void *context)
+static void note_problem(const struct finding *finding, void *context)
 {
-    ENSURE(strstr(problem, "/t.firn") != NULL);
+    ENSURE(strstr(finding->text, "/t.firn") != NULL);
     ++*(unsigned *)context;
 }
 

@@ -242,10 +242,10 @@ static inline bool world_judge_page(struct world *world, const struct page_versi
                        space, (unsigned long long)lsn, (unsigned long long)due->end_lsn);
 }
 
-static inline void world_note_problem(const char *problem, void *context)
+static inline void world_note_problem(const struct finding *finding, void *context)
 {
     struct world *world = context;
-    snprintf(world->problem, WORLD_PROBLEM_BYTES, "%s", problem);
+    snprintf(world->problem, WORLD_PROBLEM_BYTES, "%s", finding->text);
 }
 
 /** Hold the recovered environment against the oracle, and forget what did not survive. */

@@ -59,9 +59,9 @@ static inline firn_rc model_visit(uint32_t page_no, uint64_t owner, void *contex
     return FIRN_OK;
 }
 
-static inline void model_problem(const char *problem, void *context)
+static inline void model_problem(const struct finding *finding, void *context)
 {
-    print_error("%s\n", problem);
+    print_error("%s\n", finding->text);
     ++*(unsigned *)context;
 }
 

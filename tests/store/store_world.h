@@ -344,11 +344,11 @@ static inline const char *world_read(struct world *world, bool forward, struct l
 }
 
 /** Keep the first problem of a check. */
-static inline void world_problem(const char *problem, void *context)
+static inline void world_problem(const struct finding *finding, void *context)
 {
     char *first = context;
     if (first[0] == '\0')
-        snprintf(first, 512, "check: %s", problem);
+        snprintf(first, 512, "check: %s", finding->text);
 }
 
 /**
