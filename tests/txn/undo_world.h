@@ -68,6 +68,11 @@ static inline void undo_world_problem(const char *problem, void *context)
     print_error("%s\n", problem);
 }
 
+static inline void undo_world_finding(const struct finding *finding, void *context)
+{
+    undo_world_problem(finding->text, context);
+}
+
 static inline void undo_world_seen(uint32_t space, uint32_t page_no, void *context)
 {
     (void)space;
@@ -87,7 +92,7 @@ static inline firn_rc count_pages(const struct space_info *info, void *context)
 {
     if (info->class != IO_CLASS_UNDO)
         return FIRN_OK;
-    ASSERT_OK(space_check(world.set, info->space, undo_world_problem, NULL));
+    ASSERT_OK(space_check(world.set, info->space, undo_world_finding, NULL));
     return space_each_page(world.set, info->space, count_owned, context);
 }
 
