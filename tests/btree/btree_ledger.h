@@ -320,7 +320,7 @@ static inline void ledger_check(struct ledger *ledger, struct btree_shape *shape
     atomic_uint pages = 0;
     struct note notes[LEDGER_NOTES];
     struct btree_check_options options = {
-        .threads = 1, .problem = world_problem, .seen = world_count_seen, .context = &pages};
+        .threads = 1, .report = world_problem, .seen = world_count_seen, .context = &pages};
     ASSERT_OK(btree_check(world->tree, &options, shape));
     ASSERT_OK(space_check(world->base.spaces, world->space, world_problem, NULL));
     ledger_read(ledger, notes);

@@ -382,7 +382,7 @@ static void check_with_kept(struct span cell)
     struct btree_shape shape;
     atomic_uint pages = 0;
     struct btree_check_options options = {
-        .threads = 1, .problem = world_problem, .seen = world_count_seen, .context = &pages};
+        .threads = 1, .report = world_problem, .seen = world_count_seen, .context = &pages};
     ASSERT_OK(btree_check(world.tree, &options, &shape));
     assert_int_equal(pages + chain_pages(cell), world_tree_pages(&world));
 }

@@ -129,7 +129,7 @@ static void compare_cursors(struct btree_cursor *built, struct btree_cursor *put
 
 static void check_tree(struct btree *tree, struct btree_shape *shape)
 {
-    struct btree_check_options options = {.threads = 1, .problem = world_problem};
+    struct btree_check_options options = {.threads = 1, .report = world_problem};
     ASSERT_OK(btree_check(tree, &options, shape));
 }
 
