@@ -98,6 +98,9 @@ static firn_rc repeat_log(struct recovery *recovery, struct redo_reader *reader)
     recovery->total_bytes = redo_reader_bytes_ahead(reader);
     enter_phase(recovery, "applying");
     while ((rc = redo_reader_next(reader, &body, &lsn, &end_lsn)) == FIRN_OK) {
+        /* Without anything to repeat, all had been synced. */
+        if (recovery->result.frames == 0)
+            FIRN_TRY(space_sync(recovery->options->spaces));
         FIRN_TRY(take_frame(recovery, body, end_lsn));
         recovery->result.end_lsn = end_lsn;
         recovery->done_bytes = end_lsn - recovery->from_lsn;

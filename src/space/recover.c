@@ -110,6 +110,16 @@ firn_rc space_redo(struct space_set *set, const struct change *change, uint64_t 
     return rc;
 }
 
+firn_rc space_sync(struct space_set *set)
+{
+    firn_rc rc = FIRN_OK;
+    pthread_mutex_lock(&set->mutex);
+    for (unsigned i = 0; rc == FIRN_OK && i < set->space_count; i++)
+        rc = io_sync(space_file(set->spaces[i]), IO_SYNC_DATA);
+    pthread_mutex_unlock(&set->mutex);
+    return rc;
+}
+
 /* ---- Pages ---- */
 
 firn_rc space_has(struct space_set *set, uint64_t page_id)

@@ -256,6 +256,14 @@ firn_rc space_has(struct space_set *set, uint64_t page_id);
 firn_rc space_reach(struct space_set *set, uint64_t page_id);
 
 /**
+ * Make durable what lies in the files of all tablespaces: a process that died may have left pages
+ * there that it had not synced. Before the log is repeated, which passes over what is there.
+ *
+ * @return FIRN_OK; what io_sync returns
+ */
+firn_rc space_sync(struct space_set *set);
+
+/**
  * After recovery, and before anything else when there was nothing to recover: judge first pages,
  * make files as long as these say.
  *

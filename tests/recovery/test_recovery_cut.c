@@ -85,6 +85,53 @@ static void test_cuts_at_every_step(void **state)
     }
 }
 
+/* A process dies with pages written and not synced: a sync failed, or it was killed before. The
+   next one finds them whole; then the power goes, and takes what was not synced. */
+static bool die_and_cut(struct world *world, uint64_t failing_sync, enum sim_cut cut, uint64_t seed)
+{
+    struct fault_injector *injector;
+    firn_rc rc;
+    ASSERT_OK(fault_attach(world->system, 1, &injector));
+    if (!open_and_judge(world, &rc) || rc != FIRN_OK)
+        return false;
+    struct fault_plan plan = {.kind = FAULT_ERROR,
+                              .targets = FAULT_SYNCS,
+                              .first = failing_sync,
+                              .every = 1,
+                              .classes = 1U << IO_CLASS_TABLE | 1U << IO_CLASS_SYSTEM};
+    fault_set_plans(injector, &plan, 1);
+    (void)world_work(world, OPERATIONS);
+    (void)buffer_flush(world->pool, UINT64_MAX);
+    world_die(world, seed);
+    if (!open_and_judge(world, &rc) || rc != FIRN_OK)
+        return false;
+    if (seed % 2 == 0)
+        ASSERT_OK(world_checkpoint(world));
+    else
+        sim_disk_cut_after(world->disk, 1 + seed % 16, cut, seed);
+    if (world_work(world, OPERATIONS / 4) == FIRN_OK)
+        (void)buffer_flush(world->pool, UINT64_MAX);
+    sim_disk_cut(world->disk, cut, seed);
+    world_die(world, seed);
+    return open_and_judge(world, &rc) && rc == FIRN_OK;
+}
+
+static void test_what_a_dead_process_has_not_synced_is_not_built_on(void **state)
+{
+    (void)state;
+    uint64_t seed = test_seed(33);
+    struct world *start = make_start(seed);
+    for (unsigned run = 0; run < 48 * test_runs(1); run++) {
+        enum sim_cut cut = run % 3 == 0 ? SIM_CUT_DROP : SIM_CUT_TEAR;
+        struct world *world = world_clone(start, seed + run);
+        if (!die_and_cut(world, 1 + run % 8, cut, seed + run))
+            fail_msg("cut %s, run %u: %s %s", cut_name(cut), run, world->problem,
+                     firn_error_text());
+        world_destroy(world);
+    }
+    world_destroy(start);
+}
+
 /* The judge is judged: a log that does not sync must be caught. */
 static void test_a_log_that_does_not_sync_is_caught(void **state)
 {
@@ -107,6 +154,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cuts_at_every_step),
+        cmocka_unit_test(test_what_a_dead_process_has_not_synced_is_not_built_on),
         cmocka_unit_test(test_a_log_that_does_not_sync_is_caught),
     };
     return cmocka_run_group_tests_name("recovery_cut", tests, NULL, NULL);
