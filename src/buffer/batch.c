@@ -1,5 +1,6 @@
 /*
- * batch.c -- one batch of pages on its way: copied, its log durable, written twice, synced.
+ * batch.c -- one batch of pages on its way: copied, its log durable, what differs written twice,
+ * synced.
  */
 #include "buffer/writer_internal.h"
 
@@ -7,6 +8,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+enum {
+    GAP_BYTES = WRITE_BLOCK_BYTES
+}; /* of unchanged bytes, rather written than asked for around */
 
 unsigned batch_pages_max(const struct buffer_pool *pool)
 {
@@ -18,19 +23,16 @@ unsigned batch_pages_max(const struct buffer_pool *pool)
 
 static uint8_t *batch_image(const struct buffer_pool *pool, struct batch *batch, unsigned i)
 {
-    return batch->memory + DOUBLEWRITE_BLOCK_BYTES + (size_t)i * pool->page_size_bytes;
+    return batch->memory + (size_t)i * pool->page_size_bytes;
 }
 
 /* ---- Copying ---- */
 
-/* First those that are written twice, then by place; of one page's two, that first which must come
-   along. */
+/* By place; of one page's two, that first which must come along. */
 static int compare_pages(const void *left, const void *right)
 {
     const struct batch_page *a = left;
     const struct batch_page *b = right;
-    if (a->is_atomic != b->is_atomic)
-        return a->is_atomic - b->is_atomic;
     if (a->page_id != b->page_id)
         return a->page_id < b->page_id ? -1 : 1;
     return b->is_held - a->is_held;
@@ -48,20 +50,26 @@ static void release(struct buffer_pool *pool, const struct batch_page *page)
    written already or clean */
 static bool copy_page(struct buffer_pool *pool, struct batch *batch, struct batch_page *page)
 {
+    struct buffer_frame *frame = page->frame;
     uint8_t *image = batch_image(pool, batch, batch->count);
-    if (!buffer_try_latch(pool, page->frame, BUFFER_SHARED))
+    bool recovery_begins_it = false;
+    if (!buffer_try_latch(pool, frame, BUFFER_SHARED))
         return false;
-    bool begun = buffer_begin_write(page->frame);
-    if (begun) {
-        page->oldest_lsn = flush_list_remove(pool, page->frame);
-        memcpy(image, buffer_page(pool, page->frame), pool->page_size_bytes);
+    bool copied = buffer_begin_write(frame);
+    if (copied) {
+        page->oldest_lsn = flush_list_remove(pool, frame);
+        memcpy(image, buffer_page(pool, frame), pool->page_size_bytes);
+        recovery_begins_it = frame->is_begun;
+        frame->is_begun = 0;
     }
-    buffer_unlatch(pool, page->frame, BUFFER_SHARED);
-    if (!begun)
+    buffer_unlatch(pool, frame, BUFFER_SHARED);
+    if (!copied)
         return false;
     /* The last look before these bytes become durable. */
     ENSURE(page_id_of(page_space(image), page_number(image)) == page->page_id);
     page_seal(image, pool->page_size_bytes);
+    page->sectors = sectors_compare(pool, frame, image);
+    page->is_twice = pool->writer->doublewrite != NULL && !page->is_atomic && !recovery_begins_it;
     if (page_lsn(image) > batch->newest_lsn)
         batch->newest_lsn = page_lsn(image);
     return true;
@@ -95,7 +103,6 @@ static bool add_page(struct buffer_pool *pool, struct batch *batch, struct batch
     if (!page->is_cold)
         buffer_unpin(pool, page->frame); /* WRITING keeps it */
     batch->pages[batch->count++] = *page;
-    batch->twice += !page->is_atomic;
     return true;
 }
 
@@ -145,7 +152,6 @@ static firn_rc fill(struct writer_run *run, struct buffer_frame **frames, unsign
     unsigned room = doublewrite_pages_max(pool->page_size_bytes);
     bool complete = true;
     batch->count = 0;
-    batch->twice = 0;
     batch->newest_lsn = 0;
     unsigned filled = take_held(run, candidates);
     for (unsigned i = 0; i < count; i++) {
@@ -178,16 +184,34 @@ static firn_rc make_log_durable(struct writer_run *run)
     return redo_flush(redo, newest_lsn, REDO_FLUSH_SYNC);
 }
 
+/* @return how many pages of the batch go through the doublewrite file */
+static unsigned gather_images(struct buffer_writer *writer)
+{
+    struct batch *batch = &writer->batch;
+    unsigned count = 0;
+    bool are_atomic = true;
+    for (unsigned i = 0; i < batch->count; i++) {
+        const struct batch_page *page = &batch->pages[i];
+        are_atomic &= page->is_atomic;
+        if (page->is_twice)
+            batch->images[count++] =
+                (struct doublewrite_image){batch_image(writer->pool, batch, i), page->sectors};
+    }
+    if (count > 0 || are_atomic)
+        atomic_store_explicit(&writer->writes_twice, count > 0, memory_order_relaxed);
+    return count;
+}
+
 /* The two areas take turns: what the one holds stays until the batch in the other is durable. */
 static firn_rc write_twice(struct writer_run *run)
 {
     struct buffer_writer *writer = run->writer;
     struct batch *batch = &writer->batch;
-    atomic_store_explicit(&writer->writes_twice, batch->twice > 0, memory_order_relaxed);
-    if (writer->doublewrite == NULL || batch->twice == 0)
+    unsigned count = gather_images(writer);
+    if (count == 0)
         return FIRN_OK;
     INJECT("buffer-before-doublewrite");
-    FIRN_TRY(doublewrite_write(writer->doublewrite, batch->area, batch->memory, batch->twice));
+    FIRN_TRY(doublewrite_write(writer->doublewrite, batch->area, batch->images, count));
     firn_rc rc = doublewrite_sync(writer->doublewrite);
     if (rc != FIRN_OK) {
         writer_stop(run, rc);
@@ -195,7 +219,7 @@ static firn_rc write_twice(struct writer_run *run)
     }
     batch->area = (batch->area + 1) % DOUBLEWRITE_AREAS;
     batch->held = 0; /* they are in this one */
-    atomic_fetch_add_explicit(&writer->doublewrite_pages, batch->twice, memory_order_relaxed);
+    atomic_fetch_add_explicit(&writer->doublewrite_pages, count, memory_order_relaxed);
     atomic_fetch_add_explicit(&writer->doublewrite_batches, 1, memory_order_relaxed);
     return FIRN_OK;
 }
@@ -238,27 +262,74 @@ static void execute(struct writer_run *run, unsigned count)
         writer_note_error(run, start_on(run, i, count));
     for (unsigned i = 0; i < systems; i++)
         while (run->queues[i] != NULL && io_queue_pending(run->queues[i]) > 0)
-            io_queue_reap(run->queues[i], 1, BATCH_PAGES_MAX, batch->pointers);
+            io_queue_reap(run->queues[i], 1, BATCH_REQUESTS_MAX, batch->pointers);
     for (unsigned i = 0; i < count; i++)
         if (batch->requests[i].rc != not_started && batch->requests[i].rc != FIRN_OK)
             writer_note_error(run, io_request_raise(&batch->requests[i]));
 }
 
-static void write_in_place(struct writer_run *run)
+static bool are_neighbours(const struct buffer_pool *pool, const struct batch_page *left,
+                           const struct batch_page *right)
+{
+    return left->file == right->file && left->offset + pool->page_size_bytes == right->offset;
+}
+
+static void request_range(struct writer_run *run, unsigned i, uint32_t from, uint32_t to)
+{
+    struct batch *batch = &run->writer->batch;
+    ENSURE(batch->request_count < BATCH_REQUESTS_MAX);
+    batch->requests[batch->request_count++] =
+        (struct io_request){.file = batch->pages[i].file,
+                            .op = IO_OP_WRITE,
+                            .size_bytes = to - from,
+                            .buffer = batch_image(run->writer->pool, batch, i) + from,
+                            .offset = batch->pages[i].offset + from,
+                            .is_atomic = batch->pages[i].is_atomic,
+                            .user = &batch->pages[i],
+                            .rc = not_started};
+}
+
+/* Ask for the blocks of a page that differ from what lies in its place. Unchanged ones between two
+   go along as far as that costs less than another request; so they do up to the page's end where
+   its neighbour follows, and then both travel together. */
+static void request_page(struct writer_run *run, unsigned i)
 {
     struct buffer_pool *pool = run->writer->pool;
+    const struct batch *batch = &run->writer->batch;
+    const struct batch_page *page = &batch->pages[i];
+    uint32_t sector_bytes = sector_bytes_of(pool->page_size_bytes);
+    uint32_t block_bytes = io_file_alignment(page->file);
+    block_bytes = block_bytes > WRITE_BLOCK_BYTES ? block_bytes : WRITE_BLOCK_BYTES;
+    if (page->is_atomic || block_bytes >= pool->page_size_bytes) {
+        request_range(run, i, 0, pool->page_size_bytes);
+        return;
+    }
+    uint32_t from = 0; /* the first sector always differs */
+    uint32_t to = block_bytes;
+    for (uint32_t left = page->sectors; left != 0; left &= left - 1) {
+        uint32_t at = (uint32_t)__builtin_ctz(left) * sector_bytes / block_bytes * block_bytes;
+        if (at > to + GAP_BYTES) {
+            request_range(run, i, from, to);
+            from = at;
+        }
+        to = at + block_bytes;
+    }
+    if (pool->page_size_bytes <= to + GAP_BYTES && i + 1 < batch->count &&
+        are_neighbours(pool, page, &batch->pages[i + 1]))
+        to = pool->page_size_bytes;
+    request_range(run, i, from, to);
+}
+
+static void write_in_place(struct writer_run *run)
+{
     struct batch *batch = &run->writer->batch;
+    batch->request_count = 0;
     for (unsigned i = 0; i < batch->count; i++)
-        batch->requests[i] = (struct io_request){.file = batch->pages[i].file,
-                                                 .op = IO_OP_WRITE,
-                                                 .size_bytes = pool->page_size_bytes,
-                                                 .buffer = batch_image(pool, batch, i),
-                                                 .offset = batch->pages[i].offset,
-                                                 .is_atomic = batch->pages[i].is_atomic,
-                                                 .rc = not_started};
-    execute(run, batch->count);
-    for (unsigned i = 0; i < batch->count; i++)
-        batch->pages[i].failed = batch->requests[i].rc != FIRN_OK;
+        request_page(run, i);
+    execute(run, batch->request_count);
+    for (unsigned i = 0; i < batch->request_count; i++)
+        if (batch->requests[i].rc != FIRN_OK)
+            ((struct batch_page *)batch->requests[i].user)->failed = true;
 }
 
 /* Sync each file once. A sync that fails is final: what the device has of the pages is not known
@@ -292,6 +363,7 @@ static void finish_page(struct writer_run *run, const struct batch_page *page)
     if (page->failed) {
         if (run->error.rc != FIRN_OK) /* else it was only not its turn */
             page->frame->writer_word = run->number;
+        sectors_forget(page->frame);
         flush_list_put_back(pool, page->frame, page->oldest_lsn);
     }
     buffer_end_write(pool, page->frame, page->failed);
@@ -303,10 +375,8 @@ static void finish_page(struct writer_run *run, const struct batch_page *page)
 static void hold_failed(struct buffer_writer *writer)
 {
     struct batch *batch = &writer->batch;
-    if (writer->doublewrite == NULL)
-        return;
-    for (unsigned i = 0; i < batch->twice; i++)
-        if (batch->pages[i].failed)
+    for (unsigned i = 0; i < batch->count; i++)
+        if (batch->pages[i].is_twice && batch->pages[i].failed)
             batch->holds[batch->held++] =
                 (struct batch_hold){batch->pages[i].frame, batch->pages[i].page_id};
 }

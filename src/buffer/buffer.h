@@ -174,6 +174,18 @@ bool buffer_view_upgrade(struct buffer_pool *pool, struct buffer_view *view);
 /* ---- Changing pages: called by src/mtr alone ---- */
 
 /**
+ * A page, latched exclusively, is about to be changed: called before its first byte is, and as
+ * often as one likes. What lies in its place is remembered, so that only what differs need be
+ * written. Who forgets it has the page written whole; who calls it too late, when bytes have
+ * changed that are not in the file, would lose them, and is found out by an assertion.
+ */
+void buffer_begin_change(struct buffer_pool *pool, struct buffer_frame *frame);
+
+/** The same for a change whose record sets the whole page: recovery begins the page anew there,
+ * whatever lies in its place, so it needs no second copy when it is written (README.md). */
+void buffer_begin_page(struct buffer_pool *pool, struct buffer_frame *frame);
+
+/**
  * Note that a frame, latched exclusively, is about to hold changes of a frame of log that has not
  * been appended yet. To be called before redo_append reserves its place: the reserved LSN read here
  * bounds it from below, which keeps the checkpoint behind it. The page's version changes with the
@@ -282,7 +294,7 @@ struct buffer_counters {
     uint64_t doublewrite_batches;
     uint64_t flush_batches;
     uint64_t clean_lsn;
-    bool doublewrite; /* in use: the last batch of pages went through it */
+    bool doublewrite; /* in use: no device's atomic writes have taken its place */
 };
 
 /** Fill in the counters, those of all threads summed up. Any thread; not a moment's picture. */

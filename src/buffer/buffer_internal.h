@@ -11,6 +11,7 @@
 #include "buffer/buffer.h"
 
 #include "base/check.h"
+#include "base/hash.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -108,6 +109,14 @@ enum buffer_list_name {
 
 #define BUFFER_NO_FRAME UINT32_MAX /* the end of a list */
 
+/** What is known of the bytes in a page's place on its device: sectors.c. */
+enum buffer_place {
+    BUFFER_PLACE_UNKNOWN, /* nothing: the page is new, or a write of it failed */
+    BUFFER_PLACE_AS_READ, /* they are those in the frame, which nobody has changed since it was read
+                           */
+    BUFFER_PLACE_HASHED,  /* the hashes of their sectors */
+};
+
 struct buffer_frame {
     _Atomic uint64_t state;
     _Atomic uint64_t page_id;   /* above: what protects it */
@@ -118,8 +127,11 @@ struct buffer_frame {
     uint8_t list;               /* ...: enum buffer_list_name */
     uint8_t was_young;          /* ... */
     _Atomic uint8_t read_ahead; /* came in by read-ahead and was not touched since */
-    uint8_t changed;            /* the holder of EXCLUSIVE: the version changes at its end */
-    uint8_t is_new;             /* the holder of EXCLUSIVE: from buffer_fix_new, no page yet */
+    uint8_t changed : 1;        /* the holder of EXCLUSIVE: the version changes at its end */
+    uint8_t is_new : 1;         /* the holder of EXCLUSIVE: from buffer_fix_new, no page yet */
+    uint8_t is_begun : 1;       /* the same: a record since the last copy sets the whole page; the
+                                   writer, with a shared latch, takes it back */
+    _Atomic uint8_t place;      /* enum buffer_place: what protects it tells sectors.c */
     _Atomic int8_t read_rc;     /* firn_rc that a reader failed with, for those who waited */
     _Atomic uint16_t writers_waiting; /* asleep, or about to be: latch.c */
     _Atomic uint64_t oldest_lsn; /* the writer's, as are these: no frame of log below it changed the
@@ -160,6 +172,8 @@ struct buffer_pool {
     uint32_t page_size_bytes;
     unsigned page_shift;
     struct buffer_options options;
+    uint64_t *sector_hashes; /* SECTORS_MAX, or fewer, a frame; NULL: not kept */
+    struct hash_key sector_key;
     uint32_t frames_max;          /* that size_max_bytes has room for */
     _Atomic uint32_t frame_count; /* in use: frames [0, frame_count) */
     struct buffer_writer *writer; /* the second half's */

@@ -14,12 +14,19 @@
 
 static const char file_name[] = "firn_doublewrite";
 
+/* What is written at once: a batch of small changes, as a rule. */
+enum { PACKED_BYTES = 256 << 10 };
+
 struct doublewrite {
     struct io_file *file; /* NULL: there is none yet, the first batch makes it */
     struct doublewrite_options options;
     char *directory; /* options.directory */
+    uint8_t *packed; /* PACKED_BYTES, aligned */
 };
 
+_Static_assert(PACKED_BYTES % DOUBLEWRITE_BLOCK_BYTES == 0 &&
+                   DOUBLEWRITE_BLOCK_BYTES % (PAGE_SIZE_MAX / SECTORS_MAX) == 0,
+               "sectors fill what is written at once");
 _Static_assert(DOUBLEWRITE_AT_ENTRIES + DOUBLEWRITE_PAGES_MAX * DOUBLEWRITE_ENTRY_BYTES <=
                    DOUBLEWRITE_BLOCK_BYTES,
                "the entries of a batch fit into its header");
@@ -50,6 +57,7 @@ static void header_fill(uint8_t *block, const struct doublewrite_options *option
     memcpy(block + DOUBLEWRITE_AT_ENVIRONMENT, options->environment, sizeof(options->environment));
     put_u32(block + DOUBLEWRITE_AT_AREAS, DOUBLEWRITE_AREAS);
     put_u32(block + DOUBLEWRITE_AT_AREA_BYTES, DOUBLEWRITE_AREA_BYTES);
+    put_u32(block + DOUBLEWRITE_AT_SECTOR_BYTES, sector_bytes_of(options->page_size_bytes));
     block_seal(block, DOUBLEWRITE_MAGIC_FILE);
 }
 
@@ -60,17 +68,26 @@ static void header_fill(uint8_t *block, const struct doublewrite_options *option
     "any, "                                                                                        \
     "will then be reported when they are read"
 
+static firn_rc version_judge(uint32_t version, const char *path)
+{
+    if (version == DOUBLEWRITE_VERSION)
+        return FIRN_OK;
+    return rc_raise(FIRN_E_UNSUPPORTED,
+                    "%s has format version %u, this program knows version %u; %s", path, version,
+                    DOUBLEWRITE_VERSION,
+                    version > DOUBLEWRITE_VERSION
+                        ? "use a newer one"
+                        : "open and close the environment with the program that wrote it, then "
+                          "move this file away");
+}
+
 static firn_rc header_judge(const uint8_t *block, const struct doublewrite_options *options,
                             const char *path)
 {
     if (!doublewrite_block_is_good(block, DOUBLEWRITE_MAGIC_FILE))
         return rc_raise(FIRN_E_CORRUPT,
                         "%s is no doublewrite file, or its first block is damaged; " ADVICE, path);
-    uint32_t version = get_u32(block + DOUBLEWRITE_AT_VERSION);
-    if (version != DOUBLEWRITE_VERSION)
-        return rc_raise(FIRN_E_UNSUPPORTED,
-                        "%s has format version %u, this program knows version %u; use a newer one",
-                        path, version, DOUBLEWRITE_VERSION);
+    FIRN_TRY(version_judge(get_u32(block + DOUBLEWRITE_AT_VERSION), path));
     if (memcmp(block + DOUBLEWRITE_AT_ENVIRONMENT, options->environment,
                sizeof(options->environment)) != 0)
         return rc_raise(FIRN_E_CORRUPT, "%s belongs to another environment; " ADVICE, path);
@@ -80,8 +97,10 @@ static firn_rc header_judge(const uint8_t *block, const struct doublewrite_optio
                         "%s is for pages of %u bytes, this environment has pages of %u; " ADVICE,
                         path, page_size_bytes, options->page_size_bytes);
     if (get_u32(block + DOUBLEWRITE_AT_AREAS) != DOUBLEWRITE_AREAS ||
-        get_u32(block + DOUBLEWRITE_AT_AREA_BYTES) != DOUBLEWRITE_AREA_BYTES)
-        return rc_raise(FIRN_E_CORRUPT, "%s has areas of a size that cannot be; " ADVICE, path);
+        get_u32(block + DOUBLEWRITE_AT_AREA_BYTES) != DOUBLEWRITE_AREA_BYTES ||
+        get_u32(block + DOUBLEWRITE_AT_SECTOR_BYTES) != sector_bytes_of(page_size_bytes))
+        return rc_raise(FIRN_E_CORRUPT, "%s has areas or sectors of a size that cannot be; " ADVICE,
+                        path);
     return FIRN_OK;
 }
 
@@ -200,11 +219,14 @@ firn_rc doublewrite_open(const struct doublewrite_options *options,
 {
     struct doublewrite *made = memory_zalloc(1, sizeof(*made));
     char *directory = memory_copy_text(options->directory);
-    if (made == NULL || directory == NULL) {
+    uint8_t *packed = memory_alloc_aligned(PACKED_BYTES, DOUBLEWRITE_BLOCK_BYTES);
+    if (made == NULL || directory == NULL || packed == NULL) {
+        memory_free(packed);
         memory_free(directory);
         memory_free(made);
         return raise_no_memory(options->directory);
     }
+    made->packed = packed;
     made->options = *options;
     made->options.directory = made->directory = directory;
     firn_rc rc = doublewrite_open_existing(options, 0, &made->file);
@@ -222,14 +244,66 @@ void doublewrite_close(struct doublewrite *doublewrite)
         return;
     if (doublewrite->file != NULL)
         io_file_close(doublewrite->file); /* nothing in it is needed any more */
+    memory_free(doublewrite->packed);
     memory_free(doublewrite->directory);
     memory_free(doublewrite);
 }
 
 /* ---- Writing ---- */
 
-firn_rc doublewrite_write(struct doublewrite *doublewrite, unsigned area, uint8_t *batch,
-                          unsigned count)
+/* What is packed, and where in the file it goes. */
+struct packing {
+    struct doublewrite *doublewrite;
+    uint64_t offset;
+    size_t used_bytes;
+};
+
+/* Write what is packed; zeros up to a whole block. */
+static firn_rc packing_flush(struct packing *packing)
+{
+    uint8_t *packed = packing->doublewrite->packed;
+    size_t whole = (packing->used_bytes + DOUBLEWRITE_BLOCK_BYTES - 1) / DOUBLEWRITE_BLOCK_BYTES *
+                   DOUBLEWRITE_BLOCK_BYTES;
+    memset(packed + packing->used_bytes, 0, whole - packing->used_bytes);
+    FIRN_TRY(io_write(packing->doublewrite->file, packed, whole, packing->offset));
+    packing->offset += whole;
+    packing->used_bytes = 0;
+    return FIRN_OK;
+}
+
+static firn_rc pack_sectors(struct packing *packing, const struct doublewrite_image *image)
+{
+    uint32_t sector_bytes = sector_bytes_of(packing->doublewrite->options.page_size_bytes);
+    for (uint32_t left = image->sectors; left != 0; left &= left - 1) {
+        if (packing->used_bytes == PACKED_BYTES)
+            FIRN_TRY(packing_flush(packing));
+        memcpy(packing->doublewrite->packed + packing->used_bytes,
+               image->page + (size_t)__builtin_ctz(left) * sector_bytes, sector_bytes);
+        packing->used_bytes += sector_bytes;
+    }
+    return FIRN_OK;
+}
+
+static void pack_header(struct packing *packing, const struct doublewrite_image *images,
+                        unsigned count)
+{
+    uint8_t *header = packing->doublewrite->packed;
+    memset(header, 0, DOUBLEWRITE_BLOCK_BYTES);
+    put_u32(header + DOUBLEWRITE_AT_COUNT, count);
+    for (unsigned i = 0; i < count; i++) {
+        const uint8_t *page = images[i].page;
+        uint8_t *entry = header + DOUBLEWRITE_AT_ENTRIES + (size_t)i * DOUBLEWRITE_ENTRY_BYTES;
+        ENSURE(images[i].sectors != 0);
+        put_u64(entry, page_id_of(page_space(page), page_number(page)));
+        put_u32(entry + DOUBLEWRITE_ENTRY_AT_CHECKSUM, page_checksum(page));
+        put_u32(entry + DOUBLEWRITE_ENTRY_AT_SECTORS, images[i].sectors);
+    }
+    block_seal(header, DOUBLEWRITE_MAGIC_BATCH);
+    packing->used_bytes = DOUBLEWRITE_BLOCK_BYTES;
+}
+
+firn_rc doublewrite_write(struct doublewrite *doublewrite, unsigned area,
+                          const struct doublewrite_image *images, unsigned count)
 {
     ENSURE(area < DOUBLEWRITE_AREAS);
     ENSURE(count >= 1 && count <= doublewrite_pages_max(doublewrite->options.page_size_bytes));
@@ -237,19 +311,11 @@ firn_rc doublewrite_write(struct doublewrite *doublewrite, unsigned area, uint8_
         FIRN_TRY(create(&doublewrite->options));
         FIRN_TRY(doublewrite_open_existing(&doublewrite->options, 0, &doublewrite->file));
     }
-    memset(batch, 0, DOUBLEWRITE_BLOCK_BYTES);
-    put_u32(batch + DOUBLEWRITE_AT_COUNT, count);
-    for (unsigned i = 0; i < count; i++) {
-        const uint8_t *image =
-            batch + DOUBLEWRITE_BLOCK_BYTES + (size_t)i * doublewrite->options.page_size_bytes;
-        uint8_t *entry = batch + DOUBLEWRITE_AT_ENTRIES + (size_t)i * DOUBLEWRITE_ENTRY_BYTES;
-        put_u64(entry, page_id_of(page_space(image), page_number(image)));
-        put_u32(entry + 8, page_checksum(image));
-    }
-    block_seal(batch, DOUBLEWRITE_MAGIC_BATCH);
-    size_t size_bytes =
-        DOUBLEWRITE_BLOCK_BYTES + (size_t)count * doublewrite->options.page_size_bytes;
-    return io_write(doublewrite->file, batch, size_bytes, doublewrite_area_offset(area));
+    struct packing packing = {.doublewrite = doublewrite, .offset = doublewrite_area_offset(area)};
+    pack_header(&packing, images, count);
+    for (unsigned i = 0; i < count; i++)
+        FIRN_TRY(pack_sectors(&packing, &images[i]));
+    return packing_flush(&packing);
 }
 
 firn_rc doublewrite_sync(struct doublewrite *doublewrite)

@@ -6,6 +6,7 @@
  */
 #include "base/inject.h"
 #include "buffer/pool_internal.h"
+#include "buffer/sectors_internal.h"
 
 enum fix_outcome {
     FIX_HELD,
@@ -141,6 +142,19 @@ void buffer_unfix(struct buffer_pool *pool, struct buffer_frame *frame, enum buf
     }
 }
 
+void buffer_begin_change(struct buffer_pool *pool, struct buffer_frame *frame)
+{
+    ASSERT((atomic_load_explicit(&frame->state, memory_order_relaxed) & BUFFER_IS_EXCLUSIVE) != 0);
+    if (__builtin_expect(sectors_place(frame) == BUFFER_PLACE_AS_READ, 0))
+        sectors_keep(pool, frame);
+}
+
+void buffer_begin_page(struct buffer_pool *pool, struct buffer_frame *frame)
+{
+    buffer_begin_change(pool, frame);
+    frame->is_begun = 1;
+}
+
 void buffer_mark_dirty(struct buffer_pool *pool, struct buffer_frame *frame, uint64_t oldest_lsn)
 {
     uint64_t state = atomic_load_explicit(&frame->state, memory_order_relaxed);
@@ -149,6 +163,7 @@ void buffer_mark_dirty(struct buffer_pool *pool, struct buffer_frame *frame, uin
     frame->is_new = 0;
     if ((state & BUFFER_IS_DIRTY) != 0)
         return;
+    sectors_changed(frame);
     buffer_flush_add(pool, frame, oldest_lsn);
     atomic_fetch_or_explicit(&frame->state, BUFFER_IS_DIRTY, memory_order_relaxed);
 }

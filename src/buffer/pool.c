@@ -1,12 +1,13 @@
 /*
  * pool.c -- the pool's memory: what is reserved, what is used, opening and closing.
  *
- * Frames, descriptors and the page map are ranges of addresses reserved for size_max_bytes; what
- * buffer_pool_size asks for is used of them, all three counted. Frame number times page size finds
- * the bytes, times 64 the descriptor.
+ * Frames, descriptors, hashes of sectors and the page map are ranges of addresses reserved for
+ * size_max_bytes; what buffer_pool_size asks for is used of them, all counted. Frame number times
+ * page size finds the bytes, times 64 the descriptor.
  */
 #include "base/memory.h"
 #include "buffer/pool_internal.h"
+#include "buffer/sectors_internal.h"
 
 #include <sys/mman.h>
 
@@ -23,13 +24,14 @@ enum {
     SYSTEM_PAGE_BYTES = 4096,
 };
 
-static uint64_t pool_bytes(uint32_t page_size_bytes, uint32_t frame_count)
+static uint64_t pool_bytes(uint32_t page_size_bytes, bool has_hashes, uint32_t frame_count)
 {
-    uint64_t frame_bytes = page_size_bytes + sizeof(struct buffer_frame);
+    uint64_t frame_bytes = page_size_bytes + sizeof(struct buffer_frame) +
+                           (has_hashes ? sectors_hashes_bytes(page_size_bytes, 1) : 0);
     return sizeof(struct buffer_pool) + frame_count * frame_bytes + map_size_bytes(frame_count);
 }
 
-uint32_t pool_frames_for(uint32_t page_size_bytes, uint64_t size_bytes)
+uint32_t pool_frames_for(uint32_t page_size_bytes, bool has_hashes, uint64_t size_bytes)
 {
     uint64_t low = 0; /* fits */
     uint64_t high = size_bytes / page_size_bytes + 1;
@@ -37,7 +39,7 @@ uint32_t pool_frames_for(uint32_t page_size_bytes, uint64_t size_bytes)
         high = BUFFER_NO_FRAME - 1;
     while (high - low > 1) {
         uint64_t middle = low + (high - low) / 2;
-        if (pool_bytes(page_size_bytes, (uint32_t)middle) <= size_bytes)
+        if (pool_bytes(page_size_bytes, has_hashes, (uint32_t)middle) <= size_bytes)
             low = middle;
         else
             high = middle;
@@ -53,6 +55,11 @@ static size_t round_up(size_t bytes, size_t unit)
 static size_t descriptors_bytes(uint32_t frame_count)
 {
     return round_up(frame_count * sizeof(struct buffer_frame), SYSTEM_PAGE_BYTES);
+}
+
+static size_t hashes_bytes(const struct buffer_pool *pool, uint32_t frame_count)
+{
+    return round_up(sectors_hashes_bytes(pool->page_size_bytes, frame_count), SYSTEM_PAGE_BYTES);
 }
 
 static size_t frames_bytes(const struct buffer_pool *pool, uint32_t frame_count)
@@ -75,6 +82,8 @@ static firn_rc out_of_memory(uint64_t size_bytes)
 firn_rc pool_commit(struct buffer_pool *pool, uint32_t frame_count)
 {
     if (!memory_commit(pool->frames, descriptors_bytes(frame_count)) ||
+        (pool->sector_hashes != NULL &&
+         !memory_commit(pool->sector_hashes, hashes_bytes(pool, frame_count))) ||
         !memory_commit(pool->bytes, frames_bytes(pool, frame_count)))
         return FIRN_E_NOMEM;
     /* Asked for; whether there are any is the system's to say. Not for what an extent is only
@@ -86,13 +95,17 @@ firn_rc pool_commit(struct buffer_pool *pool, uint32_t frame_count)
     return FIRN_OK;
 }
 
+static void decommit_between(void *memory, size_t first_bytes, size_t end_bytes)
+{
+    if (memory != NULL && end_bytes > first_bytes)
+        memory_decommit((uint8_t *)memory + first_bytes, end_bytes - first_bytes);
+}
+
 void pool_decommit(struct buffer_pool *pool, uint32_t first, uint32_t end)
 {
-    size_t kept_bytes = descriptors_bytes(first);
-    memory_decommit(pool->bytes + ((size_t)first << pool->page_shift), (size_t)(end - first)
-                                                                           << pool->page_shift);
-    if (descriptors_bytes(end) > kept_bytes)
-        memory_decommit((uint8_t *)pool->frames + kept_bytes, descriptors_bytes(end) - kept_bytes);
+    decommit_between(pool->bytes, frames_bytes(pool, first), frames_bytes(pool, end));
+    decommit_between(pool->sector_hashes, hashes_bytes(pool, first), hashes_bytes(pool, end));
+    decommit_between(pool->frames, descriptors_bytes(first), descriptors_bytes(end));
 }
 
 void pool_set_frames(struct buffer_pool *pool, uint32_t frame_count)
@@ -133,7 +146,8 @@ static firn_rc check_options(struct buffer_options *options)
 
 firn_rc pool_check_size(const struct buffer_pool *pool, uint64_t size_bytes)
 {
-    uint64_t least_bytes = pool_bytes(pool->page_size_bytes, BUFFER_FRAMES_MIN);
+    uint64_t least_bytes =
+        pool_bytes(pool->page_size_bytes, sectors_pay(&pool->options), BUFFER_FRAMES_MIN);
     if (size_bytes < least_bytes)
         return rc_raise(FIRN_E_INVALID,
                         "buffer_pool_size is %llu bytes: with pages of %u bytes it must be %llu at "
@@ -155,6 +169,13 @@ static firn_rc make_memory(struct buffer_pool *pool, uint32_t frame_count)
     pool->bytes = memory_reserve(reserved_bytes(pool), BUFFER_EXTENT_BYTES);
     if (pool->frames == NULL || pool->bytes == NULL)
         return FIRN_E_NOMEM;
+    if (sectors_pay(&pool->options)) {
+        pool->sector_hashes =
+            memory_reserve(hashes_bytes(pool, pool->frames_max), SYSTEM_PAGE_BYTES);
+        if (pool->sector_hashes == NULL)
+            return FIRN_E_NOMEM;
+        hash_key_init(&pool->sector_key);
+    }
     FIRN_TRY(pool_commit(pool, frame_count));
     return map_open(pool, frame_count);
 }
@@ -173,8 +194,10 @@ firn_rc buffer_open(const struct buffer_options *options, struct buffer_pool **p
     made->page_size_bytes = options->page_size_bytes;
     made->page_shift = (unsigned)__builtin_ctz(options->page_size_bytes);
     FIRN_TRY_GOTO(pool_check_size(made, options->size_bytes), failed);
-    uint32_t frame_count = pool_frames_for(made->page_size_bytes, options->size_bytes);
-    made->frames_max = pool_frames_for(made->page_size_bytes, made->options.size_max_bytes);
+    bool has_hashes = sectors_pay(options);
+    uint32_t frame_count = pool_frames_for(made->page_size_bytes, has_hashes, options->size_bytes);
+    made->frames_max =
+        pool_frames_for(made->page_size_bytes, has_hashes, made->options.size_max_bytes);
     rc = make_memory(made, frame_count);
     if (rc != FIRN_OK) {
         rc = out_of_memory(options->size_bytes);
@@ -201,6 +224,8 @@ void buffer_close(struct buffer_pool *pool)
     map_close(pool);
     if (pool->bytes != NULL)
         memory_unreserve(pool->bytes, reserved_bytes(pool));
+    if (pool->sector_hashes != NULL)
+        memory_unreserve(pool->sector_hashes, hashes_bytes(pool, pool->frames_max));
     if (pool->frames != NULL)
         memory_unreserve(pool->frames, descriptors_bytes(pool->frames_max));
     pthread_mutex_destroy(&pool->resize_lock);

@@ -11,8 +11,9 @@
 
 /* ---- Memory: pool.c ---- */
 
-/** @return how many frames a pool of a size has: descriptors and page map count, too. */
-uint32_t pool_frames_for(uint32_t page_size_bytes, uint64_t size_bytes);
+/** @return how many frames a pool of a size has: descriptors, hashes of sectors, if it has them,
+ * and page map count, too. */
+uint32_t pool_frames_for(uint32_t page_size_bytes, bool has_hashes, uint64_t size_bytes);
 
 /** Make memory of frames [0, frame_count) usable. FIRN_E_NOMEM, without an error text. */
 firn_rc pool_commit(struct buffer_pool *pool, uint32_t frame_count);

@@ -8,6 +8,7 @@
  */
 #include "base/inject.h"
 #include "buffer/pool_internal.h"
+#include "buffer/sectors_internal.h"
 
 #include <stdio.h>
 
@@ -18,6 +19,8 @@ bool frame_publish(struct buffer_pool *pool, struct buffer_frame *frame, uint64_
     ASSERT((state & ~BUFFER_VERSION_MASK) == 0);
     frame->changed = 0;
     frame->is_new = 0;
+    frame->is_begun = 0;
+    sectors_came(pool, frame, (flags & BUFFER_IS_READING) != 0);
     map_lock(pool, page_id);
     bool published = map_find_locked(pool, page_id) == NULL;
     if (published) {

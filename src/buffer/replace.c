@@ -23,6 +23,7 @@
  */
 #include "base/inject.h"
 #include "buffer/pool_internal.h"
+#include "buffer/sectors_internal.h"
 
 enum {
     EVICT_STEPS = 64,  /* pages that a thread in need looks at before it turns to the writer */
@@ -422,6 +423,8 @@ static bool move_page(struct buffer_pool *pool, struct buffer_frame *from, struc
         memcpy(buffer_page(pool, to), buffer_page(pool, from), pool->page_size_bytes);
         to->changed = 0;
         to->is_new = 0;
+        to->is_begun = 0;
+        sectors_move(pool, from, to);
         atomic_store_explicit(&to->page_id, id, memory_order_relaxed);
         atomic_store_explicit(&to->state,
                               (version + BUFFER_VERSION_ONE) | BUFFER_IS_PRESENT |

@@ -82,7 +82,8 @@ firn_rc buffer_resize(struct buffer_pool *pool, uint64_t size_bytes)
     firn_rc rc = FIRN_OK;
     pthread_mutex_lock(&pool->resize_lock);
     uint32_t before = atomic_load_explicit(&pool->frame_count, memory_order_relaxed);
-    uint32_t wanted = pool_frames_for(pool->page_size_bytes, size_bytes);
+    uint32_t wanted =
+        pool_frames_for(pool->page_size_bytes, pool->sector_hashes != NULL, size_bytes);
     if (wanted > before)
         rc = grow(pool, before, wanted);
     else if (wanted < before)

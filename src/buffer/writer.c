@@ -45,7 +45,6 @@ firn_rc buffer_writer_open(struct buffer_pool *pool)
                         "cannot open a buffer pool over %u devices: %d are the most",
                         pool->options.system_count, WRITER_SYSTEMS_MAX);
     size_t memory_bytes =
-        DOUBLEWRITE_BLOCK_BYTES +
         (size_t)doublewrite_pages_max(pool->page_size_bytes) * pool->page_size_bytes;
     struct buffer_writer *writer = memory_zalloc(1, sizeof(*writer));
     uint8_t *memory = memory_alloc_aligned(memory_bytes, DOUBLEWRITE_BLOCK_BYTES);

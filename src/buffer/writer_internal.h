@@ -21,6 +21,7 @@ enum {
     WRITER_SYSTEMS_MAX = 16,
     WRITER_ERROR_BYTES = 512,
     BATCH_PAGES_MAX = DOUBLEWRITE_PAGES_MAX,
+    BATCH_REQUESTS_MAX = DOUBLEWRITE_IMAGE_BYTES / WRITE_BLOCK_BYTES / 2, /* every other block */
 };
 
 /* ---- The flush list ---- */
@@ -81,9 +82,11 @@ struct batch_page {
     uint64_t oldest_lsn;
     struct io_file *file;
     uint64_t offset;
-    bool is_cold; /* pinned until the end, from buffer_take_cold */
+    uint32_t sectors; /* a map of those that differ from what lies in its place */
+    bool is_cold;     /* pinned until the end, from buffer_take_cold */
     bool is_held;
-    bool is_atomic; /* written once, whole or not at all */
+    bool is_atomic; /* the device writes it whole or not at all */
+    bool is_twice;  /* through the doublewrite file */
     bool failed;
 };
 
@@ -96,16 +99,17 @@ struct batch_hold {
 
 /** Pages on their way to their places; owned by who holds the writer's mutex. */
 struct batch {
-    uint8_t *memory; /* DOUBLEWRITE_BLOCK_BYTES for the doublewrite header, then the images */
+    uint8_t *memory; /* the images */
     unsigned count;
-    unsigned twice;      /* pages [0, twice) go through the doublewrite file */
     uint64_t newest_lsn; /* the log must be durable up to here first */
     unsigned area;       /* of the doublewrite file, where the next batch goes */
     unsigned held;       /* pages of the batch before */
     struct batch_hold holds[BATCH_PAGES_MAX];
     struct batch_page pages[BATCH_PAGES_MAX];
-    struct io_request requests[BATCH_PAGES_MAX];
-    struct io_request *pointers[BATCH_PAGES_MAX];
+    struct doublewrite_image images[BATCH_PAGES_MAX];
+    unsigned request_count;
+    struct io_request requests[BATCH_REQUESTS_MAX];
+    struct io_request *pointers[BATCH_REQUESTS_MAX];
 };
 
 /* ---- The writer ---- */
@@ -158,7 +162,7 @@ struct buffer_writer {
     _Atomic uint64_t doublewrite_pages;
     _Atomic uint64_t doublewrite_batches;
     _Atomic uint32_t writing;  /* pages in the batch */
-    _Atomic bool writes_twice; /* did the last batch, or part of it? */
+    _Atomic bool writes_twice; /* did the last batch, or part of it, that had to? */
 };
 
 /** A stretch of writing by one thread, which holds the writer's mutex for it. */

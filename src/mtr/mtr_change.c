@@ -19,8 +19,19 @@ static void apply(struct mtr *mtr, struct mtr_page *page, enum change_op op, con
                   size_t payload_size_bytes)
 {
     struct change change = {op, page->page_id, span_of(payload, payload_size_bytes)};
-    ENSURE(change_apply(page->bytes, mtr->page_size_bytes, &change) == FIRN_OK);
+    if (!page->changed)
+        buffer_begin_change(mtr->pool, page->frame);
     page->changed = true;
+    ENSURE(change_apply(page->bytes, mtr->page_size_bytes, &change) == FIRN_OK);
+}
+
+/** A change that sets the whole page. */
+static void begin(struct mtr *mtr, struct mtr_page *page, enum change_op op, const uint8_t *payload,
+                  size_t payload_size_bytes)
+{
+    ASSERT(change_begins_page(op));
+    buffer_begin_page(mtr->pool, page->frame);
+    apply(mtr, page, op, payload, payload_size_bytes);
 }
 
 static uint8_t *put_bytes(uint8_t *to, struct span bytes)
@@ -40,12 +51,12 @@ void mtr_page_init(struct mtr *mtr, struct mtr_page *page, enum page_type type)
 {
     uint8_t *payload = record(mtr, CHANGE_INIT, page->page_id, 2);
     put_u16(payload, (uint16_t)type);
-    apply(mtr, page, CHANGE_INIT, payload, 2);
+    begin(mtr, page, CHANGE_INIT, payload, 2);
 }
 
 void mtr_page_free(struct mtr *mtr, struct mtr_page *page)
 {
-    apply(mtr, page, CHANGE_FREE, record(mtr, CHANGE_FREE, page->page_id, 0), 0);
+    begin(mtr, page, CHANGE_FREE, record(mtr, CHANGE_FREE, page->page_id, 0), 0);
 }
 
 void mtr_write(struct mtr *mtr, struct mtr_page *page, size_t offset, struct span bytes)
@@ -62,7 +73,7 @@ void mtr_index_init(struct mtr *mtr, struct mtr_page *page, const struct slotted
     size_t size_bytes = change_bounds_bytes(bounds);
     uint8_t *payload = record(mtr, CHANGE_INIT_INDEX, page->page_id, size_bytes);
     change_put_bounds(payload, bounds);
-    apply(mtr, page, CHANGE_INIT_INDEX, payload, size_bytes);
+    begin(mtr, page, CHANGE_INIT_INDEX, payload, size_bytes);
 }
 
 void mtr_insert(struct mtr *mtr, struct mtr_page *page, unsigned slot, struct span key,

@@ -131,18 +131,34 @@ static firn_rc change_page(struct applier *applier, const struct page_work *work
     return FIRN_OK;
 }
 
+static firn_rc fix_page(struct applier *applier, const struct page_work *work,
+                        struct buffer_frame **frame)
+{
+    struct buffer_pool *pool = applier->options->pool;
+    if (!work->begins) {
+        FIRN_TRY(buffer_fix(pool, work->page_id, BUFFER_EXCLUSIVE, BUFFER_HINT_NORMAL, frame));
+        buffer_begin_change(pool, *frame);
+        return FIRN_OK;
+    }
+    FIRN_TRY(buffer_fix_new(pool, work->page_id, frame));
+    buffer_begin_page(pool, *frame);
+    torn_begun(applier->torn, work->page_id);
+    return FIRN_OK;
+}
+
 /* A page that is changed and not marked is never written: if a record makes no sense, what is on
    the device stays as it was. */
 static firn_rc apply_page(struct applier *applier, const struct page_work *work)
 {
     struct buffer_pool *pool = applier->options->pool;
     struct buffer_frame *frame;
-    if (work->begins)
-        FIRN_TRY(buffer_fix_new(pool, work->page_id, &frame));
-    else
-        FIRN_TRY(buffer_fix(pool, work->page_id, BUFFER_EXCLUSIVE, BUFFER_HINT_NORMAL, &frame));
+    if (!work->begins && torn_has(applier->torn, work->page_id))
+        return FIRN_OK;
+    firn_rc rc = fix_page(applier, work, &frame);
+    if (rc != FIRN_OK)
+        return work->begins ? rc : torn_add(applier->torn, work->page_id, rc);
     uint64_t applied;
-    firn_rc rc = change_page(applier, work, buffer_page(pool, frame), &applied);
+    rc = change_page(applier, work, buffer_page(pool, frame), &applied);
     if (rc == FIRN_OK && applied > 0) {
         buffer_mark_dirty(pool, frame, applier->oldest_lsn);
         applier->records_applied += applied;

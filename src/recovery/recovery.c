@@ -11,6 +11,7 @@ struct recovery {
     const struct recovery_options *options;
     struct recovery_result result;
     struct workers workers;
+    struct torn_pages torn;
     struct batch batch;
     uint64_t batch_limit_bytes;
     uint64_t from_lsn;
@@ -169,6 +170,7 @@ static firn_rc run(struct recovery *recovery)
     firn_rc rc = repeat_log(recovery, reader);
     redo_reader_close(reader);
     FIRN_TRY(rc);
+    FIRN_TRY(torn_raise(&recovery->torn, options->spaces));
     FIRN_TRY(check_not_ahead(recovery));
     sum_up(recovery);
     redo_repeated(options->redo, recovery->result.end_lsn);
@@ -184,11 +186,15 @@ firn_rc recovery_run(const struct recovery_options *options, struct recovery_res
         .result = {.end_lsn = from_lsn},
     };
     settle_memory(&recovery);
-    FIRN_TRY(workers_open(&recovery.workers, options, from_lsn));
-    firn_rc rc = run(&recovery);
-    workers_close(&recovery.workers);
-    batch_free(&recovery.batch);
-    tell(&recovery);
+    torn_init(&recovery.torn);
+    firn_rc rc = workers_open(&recovery.workers, options, from_lsn, &recovery.torn);
+    if (rc == FIRN_OK) {
+        rc = run(&recovery);
+        workers_close(&recovery.workers);
+        batch_free(&recovery.batch);
+        tell(&recovery);
+    }
+    torn_free(&recovery.torn);
     if (rc == FIRN_OK)
         *result = recovery.result;
     return rc;

@@ -19,6 +19,8 @@ enum {
     CHUNK_MAX_BYTES = 256 << 10,
     CHUNK_MIN_BYTES = 4 << 10,
     BATCH_MIN_BYTES = 256 << 10,
+    TORN_PAGES_MAX = 1024, /* more than are written at once, or a disk has gone */
+    TORN_TEXT_BYTES = 512,
 };
 
 /* ---- Batches: batch.c ---- */
@@ -71,6 +73,40 @@ static inline const uint8_t *record_payload(const struct record *record)
     return (const uint8_t *)(record + 1);
 }
 
+/* ---- Pages that cannot be read: torn.c ---- */
+
+struct torn_page {
+    struct torn_page *next;
+    uint64_t page_id;
+    firn_rc rc; /* what reading it failed with, and the sentence */
+    char text[TORN_TEXT_BYTES];
+};
+
+/** Pages of which records have been passed over, since they could not be read: a later record must
+ * begin them. */
+struct torn_pages {
+    pthread_mutex_t mutex; /* protects the list */
+    struct torn_page *first;
+    _Atomic unsigned count;
+};
+
+void torn_init(struct torn_pages *torn);
+void torn_free(struct torn_pages *torn);
+
+/** @return whether a page is among them. */
+bool torn_has(struct torn_pages *torn, uint64_t page_id);
+
+/** A page could not be read, as rc and the thread's error text say. @return FIRN_OK if it may be
+ * passed over for now; rc, and the text as it was, if not */
+firn_rc torn_add(struct torn_pages *torn, uint64_t page_id, firn_rc rc);
+
+/** A record sets all of a page: it is one of them no longer. */
+void torn_begun(struct torn_pages *torn, uint64_t page_id);
+
+/** The log has ended. @return FIRN_OK, or what reading failed with of a page that nothing has
+ * begun, raised; tablespaces that are gone do not count */
+firn_rc torn_raise(const struct torn_pages *torn, struct space_set *spaces);
+
 /* ---- Applying: apply.c ---- */
 
 /** The records of a page. */
@@ -84,6 +120,7 @@ struct page_work {
 /** One thread's memory and counts. Zero it; applier_free. */
 struct applier {
     const struct recovery_options *options;
+    struct torn_pages *torn;
     uint64_t oldest_lsn; /* the checkpoint, that pages are dirty since */
     struct page_work *pages;
     uint32_t page_count;
@@ -124,7 +161,7 @@ struct workers {
 
 /** Start threads. On failure nothing is left. */
 firn_rc workers_open(struct workers *workers, const struct recovery_options *options,
-                     uint64_t oldest_lsn);
+                     uint64_t oldest_lsn, struct torn_pages *torn);
 
 /** End them; what is given and not yet begun is not applied. */
 void workers_close(struct workers *workers);

@@ -61,12 +61,13 @@ static void *work(void *context)
 }
 
 firn_rc workers_open(struct workers *workers, const struct recovery_options *options,
-                     uint64_t oldest_lsn)
+                     uint64_t oldest_lsn, struct torn_pages *torn)
 {
     memset(workers, 0, sizeof(*workers));
     unsigned wanted = options->threads < THREADS_MAX ? options->threads : THREADS_MAX;
     for (unsigned i = 0; i < THREADS_MAX; i++) {
         workers->appliers[i].options = options;
+        workers->appliers[i].torn = torn;
         workers->appliers[i].oldest_lsn = oldest_lsn;
     }
     pthread_mutex_init(&workers->mutex, NULL);

@@ -13,6 +13,7 @@ enum {
     FIXTURE_PAGES = 8,
     FIXTURE_SPACE = 7,
     FIXTURE_FIRST_LSN = 10000, /* of version 0 */
+    FIXTURE_ALL_SECTORS = 255,
 };
 
 #define DOUBLEWRITE_FILE "/firn_doublewrite"
@@ -97,23 +98,20 @@ static inline struct sim_disk *fixture_disk(void)
 /** Make a batch of pages [0, count) in a version; to be freed with free(). */
 static inline uint8_t *fixture_batch(unsigned count, unsigned version)
 {
-    uint8_t *batch = aligned_alloc(DOUBLEWRITE_BLOCK_BYTES,
-                                   DOUBLEWRITE_BLOCK_BYTES + (size_t)count * FIXTURE_PAGE_BYTES);
+    uint8_t *batch = malloc((size_t)count * FIXTURE_PAGE_BYTES);
     for (uint32_t i = 0; i < count; i++)
-        fixture_make_page(batch + DOUBLEWRITE_BLOCK_BYTES + (size_t)i * FIXTURE_PAGE_BYTES, i,
-                          version);
+        fixture_make_page(batch + (size_t)i * FIXTURE_PAGE_BYTES, i, version);
     return batch;
 }
 
-/** Write a batch in place and sync it. */
-static inline firn_rc fixture_write_in_place(struct fixture *fixture, const uint8_t *batch,
-                                             unsigned count)
+/** Write a batch's sectors, of every page the same, into the doublewrite file. */
+static inline firn_rc fixture_write(struct doublewrite *doublewrite, unsigned area,
+                                    const uint8_t *batch, unsigned count, uint32_t sectors)
 {
-    for (uint32_t i = 0; i < count; i++)
-        FIRN_TRY(io_write(fixture->table,
-                          batch + DOUBLEWRITE_BLOCK_BYTES + (size_t)i * FIXTURE_PAGE_BYTES,
-                          FIXTURE_PAGE_BYTES, (uint64_t)i * FIXTURE_PAGE_BYTES));
-    return io_sync(fixture->table, IO_SYNC_DATA);
+    struct doublewrite_image images[FIXTURE_PAGES];
+    for (unsigned i = 0; i < count; i++)
+        images[i] = (struct doublewrite_image){batch + (size_t)i * FIXTURE_PAGE_BYTES, sectors};
+    return doublewrite_write(doublewrite, area, images, count);
 }
 
 #endif

@@ -21,7 +21,7 @@ static struct sim_disk *disk_with_batch(unsigned count)
     uint8_t *batch = fixture_batch(count, 1);
     fixture_open(&fixture, disk);
     ASSERT_OK(doublewrite_open(&fixture.options, &doublewrite));
-    ASSERT_OK(doublewrite_write(doublewrite, 0, batch, count));
+    ASSERT_OK(fixture_write(doublewrite, 0, batch, count, FIXTURE_ALL_SECTORS));
     ASSERT_OK(doublewrite_sync(doublewrite));
     doublewrite_close(doublewrite);
     fixture_close(&fixture);
@@ -69,6 +69,78 @@ static void test_damaged_pages_are_put_back_and_whole_ones_left(void **state)
     sim_disk_destroy(disk);
 }
 
+/* Version 1 of a page in place, but for some sectors that are still version 0's. */
+static void tear(struct fixture *fixture, uint32_t page_no, uint32_t old_sectors)
+{
+    uint8_t old[FIXTURE_PAGE_BYTES];
+    uint8_t page[FIXTURE_PAGE_BYTES];
+    fixture_make_page(old, page_no, 0);
+    fixture_make_page(page, page_no, 1);
+    for (unsigned i = 0; i < FIXTURE_PAGE_BYTES / SECTOR; i++)
+        if ((old_sectors >> i & 1) != 0)
+            memcpy(page + (size_t)i * SECTOR, old + (size_t)i * SECTOR, SECTOR);
+    ASSERT_OK(io_write(fixture->table, page, sizeof(page), (uint64_t)page_no * sizeof(page)));
+}
+
+/* Whatever a tear leaves of the sectors that are in the file, they make the page whole; one that is
+   not there cannot be made up for, and then the page stays as it is. */
+static void test_sectors_are_laid_over_what_lies_in_place(void **state)
+{
+    (void)state;
+    enum { HERE = 0xb1 }; /* sectors 0, 4, 5 and 7 */
+    struct sim_disk *disk = fixture_disk();
+    struct fixture fixture;
+    struct doublewrite *doublewrite;
+    unsigned repaired;
+    uint8_t *batch = fixture_batch(4, 1);
+    fixture_open(&fixture, disk);
+    ASSERT_OK(doublewrite_open(&fixture.options, &doublewrite));
+    ASSERT_OK(fixture_write(doublewrite, 0, batch, 4, HERE));
+    doublewrite_close(doublewrite);
+    for (uint32_t old = 1; old <= FIXTURE_ALL_SECTORS; old++) {
+        bool whole = (old & ~(uint32_t)HERE) == 0 || old == FIXTURE_ALL_SECTORS;
+        tear(&fixture, 2, old);
+        ASSERT_OK(repair(&fixture, FIXTURE_FIRST_LSN, &repaired));
+        assert_int_equal(fixture_version(&fixture, 2), old == FIXTURE_ALL_SECTORS ? 0
+                                                       : whole                    ? 1
+                                                                                  : -1);
+        assert_int_equal(repaired, whole && old != FIXTURE_ALL_SECTORS);
+    }
+    fixture_close(&fixture);
+    sim_disk_destroy(disk);
+    free(batch);
+}
+
+/* More than is written at once, with pages of the largest size, whose sectors are larger, too. */
+static void test_an_area_takes_as_many_whole_pages_as_it_says(void **state)
+{
+    (void)state;
+    struct sim_disk *disk = disk_make();
+    struct fixture fixture;
+    struct doublewrite *doublewrite;
+    fixture_open(&fixture, disk);
+    fixture.options.page_size_bytes = PAGE_SIZE_MAX;
+    unsigned count = doublewrite_pages_max(PAGE_SIZE_MAX);
+    uint8_t *page = malloc(PAGE_SIZE_MAX);
+    struct doublewrite_image images[DOUBLEWRITE_PAGES_MAX];
+    memset(page, 7, PAGE_SIZE_MAX);
+    for (unsigned i = 0; i < count; i++)
+        images[i] = (struct doublewrite_image){page, sectors_all(PAGE_SIZE_MAX)};
+    ASSERT_OK(doublewrite_open(&fixture.options, &doublewrite));
+    uint64_t end = DOUBLEWRITE_BLOCK_BYTES + DOUBLEWRITE_AREA_BYTES;
+    ASSERT_OK(doublewrite_write(doublewrite, 0, images, count));
+    doublewrite_close(doublewrite);
+    size_t size_bytes;
+    uint8_t *file = file_load(fixture.system, DOUBLEWRITE_FILE, &size_bytes);
+    for (uint64_t at = 2 * DOUBLEWRITE_BLOCK_BYTES; at < end; at++)
+        assert_int_equal(file[at], 7);
+    assert_int_equal(file[end], 0); /* the other area */
+    free(file);
+    free(page);
+    fixture_close(&fixture);
+    sim_disk_destroy(disk);
+}
+
 static void test_a_page_behind_the_end_of_its_file_is_put_back(void **state)
 {
     (void)state;
@@ -110,13 +182,13 @@ static void test_pages_of_a_dropped_tablespace_are_passed_over(void **state)
     struct doublewrite *doublewrite;
     unsigned repaired;
     uint8_t *batch = fixture_batch(2, 1);
-    uint8_t *first = batch + DOUBLEWRITE_BLOCK_BYTES;
+    uint8_t *first = batch;
     page_init(first, FIXTURE_PAGE_BYTES, page_id_of(FIXTURE_SPACE + 1, 0), PAGE_TYPE_BLOB);
     page_set_lsn(first, FIXTURE_FIRST_LSN + 8);
     page_seal(first, FIXTURE_PAGE_BYTES);
     fixture_open(&fixture, disk);
     ASSERT_OK(doublewrite_open(&fixture.options, &doublewrite));
-    ASSERT_OK(doublewrite_write(doublewrite, 1, batch, 2));
+    ASSERT_OK(fixture_write(doublewrite, 1, batch, 2, FIXTURE_ALL_SECTORS));
     doublewrite_close(doublewrite);
     damage(&fixture, 1);
     ASSERT_OK(repair(&fixture, FIXTURE_FIRST_LSN, &repaired));
@@ -151,7 +223,7 @@ static void test_blocks_larger_than_a_header_use_the_page_cache(void **state)
     fixture_open(&fixture, disk);
     file_fill(fixture.table, 0, FIXTURE_PAGES * FIXTURE_PAGE_BYTES, 0xee);
     ASSERT_OK(doublewrite_open(&fixture.options, &doublewrite));
-    ASSERT_OK(doublewrite_write(doublewrite, 0, batch, 3));
+    ASSERT_OK(fixture_write(doublewrite, 0, batch, 3, FIXTURE_ALL_SECTORS));
     doublewrite_close(doublewrite);
     ASSERT_OK(repair(&fixture, 0, &repaired));
     assert_int_equal(repaired, 3);
@@ -197,12 +269,15 @@ static void test_files_that_are_not_it_are_refused(void **state)
         firn_rc rc;
         const char *text;
     } cases[] = {
-        {8, 2, FIRN_E_UNSUPPORTED, "format version 2"},
+        {8, 3, FIRN_E_UNSUPPORTED,
+         "format version 3, this program knows version 2; use a newer one"},
+        {8, 1, FIRN_E_UNSUPPORTED, "with the program that wrote it, then move this file away"},
         {12, 8192, FIRN_E_CORRUPT, "pages of 8192 bytes"},
         {16, 1, FIRN_E_CORRUPT, "another environment"},
         {28, 1, FIRN_E_CORRUPT, "another environment"},
         {32, 100, FIRN_E_CORRUPT, "cannot be"},
         {36, 4096, FIRN_E_CORRUPT, "cannot be"},
+        {40, 1024, FIRN_E_CORRUPT, "cannot be"},
         {0, 1, FIRN_E_CORRUPT, "no doublewrite file"},
     };
     for (unsigned i = 0; i < ARRAY_COUNT(cases); i++) {
@@ -275,11 +350,11 @@ static void test_rot_in_any_byte_never_makes_a_wrong_page(void **state)
 /* ---- Failures ---- */
 
 /* Make the file, write a batch and put a page back. */
-static firn_rc whole_life(struct fixture *fixture, uint8_t *batch, unsigned *repaired)
+static firn_rc whole_life(struct fixture *fixture, const uint8_t *batch, unsigned *repaired)
 {
     struct doublewrite *doublewrite;
     FIRN_TRY(doublewrite_open(&fixture->options, &doublewrite));
-    firn_rc rc = doublewrite_write(doublewrite, 0, batch, 2);
+    firn_rc rc = fixture_write(doublewrite, 0, batch, 2, FIXTURE_ALL_SECTORS);
     if (rc == FIRN_OK)
         rc = doublewrite_sync(doublewrite);
     doublewrite_close(doublewrite);
@@ -359,6 +434,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_damaged_pages_are_put_back_and_whole_ones_left),
+        cmocka_unit_test(test_sectors_are_laid_over_what_lies_in_place),
+        cmocka_unit_test(test_an_area_takes_as_many_whole_pages_as_it_says),
         cmocka_unit_test(test_a_page_behind_the_end_of_its_file_is_put_back),
         cmocka_unit_test(test_an_image_from_before_the_checkpoint_is_not_used),
         cmocka_unit_test(test_pages_of_a_dropped_tablespace_are_passed_over),

@@ -100,7 +100,7 @@ static void a_pool_of_any_size_has_room_for_its_own_administration(void **state)
     for (uint32_t page_size = PAGE_SIZE_MIN; page_size <= PAGE_SIZE_MAX; page_size *= 2)
         for (uint64_t size = UINT64_C(8) << 20; size <= UINT64_C(1) << 40;
              size = size * 3 + 12345) {
-            uint32_t frames = pool_frames_for(page_size, size);
+            uint32_t frames = pool_frames_for(page_size, false, size);
             uint64_t pages_bytes = (uint64_t)frames * page_size;
             uint64_t used = pages_bytes + frames * sizeof(struct buffer_frame) +
                             map_size_bytes(frames) + sizeof(struct buffer_pool);

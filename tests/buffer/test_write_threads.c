@@ -99,7 +99,8 @@ static void try_threads(bool cleaner_thread, uint64_t seed)
     buffer_writer_counters(world.pool, &counters);
     assert_int_equal(counters.pages_dirty, 0);
     assert_true(counters.pages_written > 0 && counters.flush_batches > 0);
-    assert_int_equal(counters.doublewrite_pages, counters.pages_written);
+    assert_true(counters.doublewrite_pages > 0);
+    assert_true(counters.doublewrite_pages < counters.pages_written); /* some had just been made */
     world_close(&world);
     sim_disk_cut(disk, SIM_CUT_DROP, seed);
     sim_disk_restore(disk);

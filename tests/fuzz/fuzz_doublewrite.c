@@ -2,9 +2,9 @@
    in its place stays as it is, and one that is not stays so or becomes a whole page of its own id,
    newer than the checkpoint.
 
-   The input: flags (1: the file's header gets its checksum; 2: so does the area's; 4: images are
-   sealed, and the area's header says so), then pieces: where in the file (two bytes, times 512),
-   how many bytes (two bytes), the bytes. */
+   The input: flags (1: the file's header gets its checksum; 2: so does the area's; 4: what comes of
+   each entry's sectors over its page is sealed, and the area's header says so), then pieces: where
+   in the file (two bytes, times 512), how many bytes (two bytes), the bytes. */
 #include "base/check.h"
 #include "base/checksum.h"
 #include "base/endian.h"
@@ -24,6 +24,8 @@ enum {
     FIX_HEADER = 1,
     FIX_AREA = 2,
     FIX_IMAGES = 4,
+    ALL_SECTORS = 255,
+    SOME_SECTORS = 0x11,    /* the checksum's, and that which is damaged in its place */
     PARTS_BYTES = 4096 * 8, /* what the input can reach: headers, the first images */
 };
 
@@ -45,6 +47,13 @@ static void make_page(uint8_t *page, uint32_t number, uint64_t lsn)
     memset(page + PAGE_HEADER_BYTES, (int)number + 1, PAGE_BYTES - PAGE_HEADER_BYTES);
     page_set_lsn(page, lsn);
     page_seal(page, PAGE_BYTES);
+}
+
+/* As it lies in its place. */
+static void make_old_page(uint8_t *page, uint32_t number)
+{
+    make_page(page, number, 8500);
+    page[PAGE_BYTES / 2] ^= number % 2 != 0;
 }
 
 static void must(firn_rc rc)
@@ -71,25 +80,48 @@ static void close_system(struct io_system *system)
 /* Tables and a doublewrite file with a batch of all pages: what inputs are laid over. */
 static struct sim_disk *make_disk(void)
 {
-    static uint8_t batch[DOUBLEWRITE_BLOCK_BYTES + PAGES * PAGE_BYTES]
-        __attribute__((aligned(4096)));
+    static uint8_t batch[PAGES * PAGE_BYTES];
+    struct doublewrite_image images[PAGES];
     struct sim_disk *disk;
     struct doublewrite_options options;
     struct doublewrite *doublewrite;
     must(sim_disk_create(&(struct sim_disk_options){.sector_bytes = 512}, &disk));
     struct io_system *system = open_system(disk, &options);
     for (uint32_t i = 0; i < PAGES; i++) {
-        uint8_t *page = batch + DOUBLEWRITE_BLOCK_BYTES + i * PAGE_BYTES;
-        make_page(page, i, 8500);
-        page[PAGE_BYTES / 2] ^= i % 2 != 0;
+        uint8_t *page = batch + i * PAGE_BYTES;
+        make_old_page(page, i);
         must(io_write(table, page, PAGE_BYTES, (uint64_t)i * PAGE_BYTES));
         make_page(page, i, 9500);
+        images[i] = (struct doublewrite_image){page, i < 2 ? ALL_SECTORS : SOME_SECTORS};
     }
     must(doublewrite_open(&options, &doublewrite));
-    must(doublewrite_write(doublewrite, 0, batch, PAGES));
+    must(doublewrite_write(doublewrite, 0, images, PAGES));
     doublewrite_close(doublewrite);
     close_system(system);
     return disk;
+}
+
+/* Make the entries of the area such that what is laid over the pages in their places is whole: as
+   only the right program, or one that means harm, could. */
+static void seal_images(uint8_t *parts)
+{
+    size_t at = 2 * 4096;
+    for (unsigned i = 0; i < PAGES; i++) {
+        uint8_t page[PAGE_BYTES];
+        uint8_t *entry = parts + 4096 + 12 + (size_t)i * 16;
+        uint8_t *first = parts + at;
+        uint32_t sectors = get_u32(entry + 12) & ALL_SECTORS;
+        at += (size_t)__builtin_popcount(sectors) * 512;
+        if (at > PARTS_BYTES || (sectors & 1) == 0)
+            return;
+        make_old_page(page, i);
+        for (unsigned sector = 0, from = 0; sector < PAGE_BYTES / 512; sector++)
+            if ((sectors >> sector & 1) != 0)
+                memcpy(page + (size_t)sector * 512, first + (size_t)from++ * 512, 512);
+        page_seal(page, PAGE_BYTES);
+        memcpy(first, page, 4);
+        put_u32(entry + 8, page_checksum(page));
+    }
 }
 
 /* Lay the input over the beginning of the file. */
@@ -106,11 +138,7 @@ static void lay_over(uint8_t *parts, const uint8_t *data, size_t size_bytes, uns
         size_bytes -= piece;
     }
     if ((flags & FIX_IMAGES) != 0)
-        for (unsigned i = 0; i < PARTS_BYTES / PAGE_BYTES - 2; i++) {
-            uint8_t *image = parts + (size_t)(2 + i) * PAGE_BYTES;
-            page_seal(image, PAGE_BYTES);
-            put_u32(parts + 4096 + 12 + (size_t)i * 12 + 8, page_checksum(image));
-        }
+        seal_images(parts);
     for (unsigned block = 0; block < 2; block++)
         if ((flags & (block == 0 ? FIX_HEADER : FIX_AREA)) != 0)
             put_u32(parts + (size_t)block * 4096 + 4,
@@ -123,8 +151,7 @@ static void judge(firn_rc rc)
         uint8_t page[PAGE_BYTES];
         uint8_t before[PAGE_BYTES];
         must(io_read(table, page, PAGE_BYTES, (uint64_t)i * PAGE_BYTES));
-        make_page(before, i, 8500);
-        before[PAGE_BYTES / 2] ^= i % 2 != 0;
+        make_old_page(before, i);
         if (memcmp(page, before, PAGE_BYTES) == 0)
             continue;
         ENSURE(i % 2 != 0 && rc == FIRN_OK);

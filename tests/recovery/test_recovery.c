@@ -100,6 +100,78 @@ static void test_progress_goes_forward_to_the_end(void **state)
     world_destroy(start);
 }
 
+/* ---- Pages that cannot be read ---- */
+
+static void change_one(struct world *world, uint64_t page_id)
+{
+    struct mtr_page *page;
+    ASSERT_OK(mtr_begin(&world->mtr, 2 * mtr_cost(600)));
+    ASSERT_OK(mtr_fix(&world->mtr, page_id, &page));
+    world_write(world, page);
+    ASSERT_OK(world_commit(world));
+}
+
+/* A page is changed, then so much else that recovery needs several batches, then the page is freed,
+   if it is to be; it is torn in its place, and in no doublewrite file. */
+static void make_torn(struct world *world, bool is_begun_anew)
+{
+    struct io_file *file;
+    uint64_t offset;
+    char path[64];
+    for (unsigned i = 0; i < 20; i++)
+        ASSERT_OK(world_add_page(world));
+    uint64_t page_id = world->live[0];
+    ASSERT_OK(world_checkpoint(world));
+    change_one(world, page_id);
+    for (unsigned i = 0; i < 3000; i++)
+        change_one(world, world->live[1 + rng_below(&world->rng, world->live_count - 1)]);
+    if (is_begun_anew) {
+        struct mtr_page *page;
+        ASSERT_OK(mtr_begin(&world->mtr, SPACE_LOG_MAX_BYTES + 64));
+        ASSERT_OK(mtr_fix(&world->mtr, page_id, &page));
+        ASSERT_OK(space_free(world->set, &world->mtr, page, WORLD_OWNER));
+        ASSERT_OK(world_commit(world));
+    }
+    ASSERT_OK(world_flush(world));
+    struct buffer_files files = space_files(world->set);
+    ASSERT_OK(files.locate(files.context, page_id, &file, &offset));
+    snprintf(path, sizeof(path), "%s", io_file_path(file));
+    world_die(world, 1);
+    file = file_open(world->system, path, 0);
+    file_fill(file, offset + 1024, 512, 0xee);
+    ASSERT_OK(io_sync(file, IO_SYNC_DATA));
+    ASSERT_OK(io_file_close(file));
+}
+
+static void test_a_page_torn_until_the_log_begins_it_anew_is_no_damage(void **state)
+{
+    (void)state;
+    for (unsigned threads = 1; threads <= 3; threads += 2) {
+        struct world *world = world_make(test_seed(46));
+        world->memory_bytes = 0;
+        world->threads = threads;
+        make_torn(world, true);
+        ASSERT_OK(world_open(world));
+        if (!world_judge(world))
+            fail_msg("%s", world->problem);
+        world_destroy(world);
+    }
+}
+
+static void test_a_page_torn_for_good_is_told(void **state)
+{
+    (void)state;
+    struct world *world = world_make(test_seed(47));
+    world->memory_bytes = 0;
+    make_torn(world, false);
+    for (int opened = 0; opened < 2; opened++) {
+        assert_int_equal(world_open(world), FIRN_E_CORRUPT);
+        ASSERT_TEXT("is torn or damaged");
+        world_die(world, 1);
+    }
+    world_destroy(world);
+}
+
 /* ---- What does not belong together ---- */
 
 static void copy_file(struct io_system *from, struct io_system *to, const char *path)
@@ -171,6 +243,8 @@ int main(void)
         cmocka_unit_test(test_the_same_by_any_number_of_threads_in_any_memory),
         cmocka_unit_test(test_a_clean_log_needs_nothing),
         cmocka_unit_test(test_progress_goes_forward_to_the_end),
+        cmocka_unit_test(test_a_page_torn_until_the_log_begins_it_anew_is_no_damage),
+        cmocka_unit_test(test_a_page_torn_for_good_is_told),
         cmocka_unit_test(test_a_log_older_than_the_tables_is_told),
         cmocka_unit_test(test_a_log_of_nonsense_is_told_and_changes_nothing),
     };

@@ -16,8 +16,11 @@ static struct sim_disk *disk_with_store(struct lane *lane, uint64_t seed)
     struct store_session *session;
     ASSERT_OK(world_open(&world));
     ASSERT_OK(store_session_open(world.store, &session));
-    for (unsigned i = 0; i < 200; i++)
+    for (unsigned i = 0; i < 200; i++) {
         ASSERT_OK(lane_step(lane, session, world.tree));
+        if (i == 100) /* pages are written over others: there is a doublewrite file */
+            ASSERT_OK(store_checkpoint(world.store));
+    }
     ASSERT_OK(lane_commit(lane, session));
     store_session_close(session);
     ASSERT_OK(store_close(world.store));
