@@ -80,7 +80,7 @@ static void every_step_can_be_the_last(void **state)
 static void it_goes_on_after_each_cut(void **state)
 {
     (void)state;
-    unsigned rounds = test_runs(3);
+    unsigned rounds = test_runs(2);
     for (unsigned round = 0; round < rounds; round++) {
         struct sim_disk *disk = sim_disk_clone(made);
         model_begin(seed + 1000 + round);

@@ -127,7 +127,7 @@ static void fail_each(enum fault_kind kind, unsigned targets, int error)
     uint64_t k = 1;
     while (live_with_fault(k, kind, targets, error))
         k++;
-    assert_true(k > 10);
+    assert_true(k > 3);
 }
 
 static void each_operation_may_report_an_error(void **state)
