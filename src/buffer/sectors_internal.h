@@ -56,6 +56,7 @@ static inline size_t sectors_hashes_bytes(uint32_t page_size_bytes, uint32_t fra
  * written, in the doublewrite file or in place. */
 bool sectors_pay(const struct buffer_options *options);
 
+/** @return what is known of a page's place. */
 static inline enum buffer_place sectors_place(const struct buffer_frame *frame)
 {
     return (enum buffer_place)atomic_load_explicit(&frame->place, memory_order_relaxed);

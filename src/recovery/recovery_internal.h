@@ -90,7 +90,9 @@ struct torn_pages {
     _Atomic unsigned count;
 };
 
+/** There are none. */
 void torn_init(struct torn_pages *torn);
+/** Free what it holds. */
 void torn_free(struct torn_pages *torn);
 
 /** @return whether a page is among them. */
