@@ -294,14 +294,20 @@ firn_rc redo_remove(const struct redo_options *options)
     return removed ? io_sync_directory(options->system, options->directory) : FIRN_OK;
 }
 
-firn_rc redo_create(const struct redo_options *options, uint64_t first_lsn)
+firn_rc redo_check_absent(const struct redo_options *options)
 {
-    ASSERT(first_lsn >= REDO_FIRST_LSN && first_lsn % 8 == 0);
-    FIRN_TRY(redo_check_options(options));
     struct found_files found;
     FIRN_TRY(find_files(options, &found));
     if (found.in_place[0])
         return rc_raise(FIRN_E_EXISTS, "there is a log in %s already", options->directory);
+    return FIRN_OK;
+}
+
+firn_rc redo_create(const struct redo_options *options, uint64_t first_lsn)
+{
+    ASSERT(first_lsn >= REDO_FIRST_LSN && first_lsn % 8 == 0);
+    FIRN_TRY(redo_check_options(options));
+    FIRN_TRY(redo_check_absent(options));
     struct redo_layout layout = {.number = 1,
                                  .origin_lsn = redo_block_floor(first_lsn),
                                  .file_size_bytes = options->file_size_bytes,

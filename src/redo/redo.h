@@ -255,6 +255,63 @@ void redo_release(struct redo *redo, struct redo_hold *hold);
  */
 firn_rc redo_resize(const struct redo_options *options);
 
+/* ---- Copies, for backups ---- */
+
+/** Copies of the stream come in blocks of so many bytes. */
+enum { REDO_COPY_BLOCK_BYTES = 4096, REDO_COPY_MAX_BYTES = 1 << 20 };
+
+/** The checkpoint that a copy of the stream begins at. */
+struct redo_copy_start {
+    uint64_t lsn;
+    uint64_t epoch;           /* that the frame there is sealed with ... */
+    uint64_t in_flight_bytes; /* ... and what its writer promised */
+};
+
+/** A copy of the stream that is being taken while others append. One thread at a time. */
+struct redo_copy;
+
+/**
+ * Begin to copy the stream at the last checkpoint. Nothing is held back: the ring goes on, and a
+ * copy that is not taken as fast as the log grows is overtaken in the end.
+ *
+ * @param copy  set on success; redo_copy_close
+ * @return FIRN_OK, FIRN_E_NOMEM
+ */
+firn_rc redo_copy_open(struct redo *redo, struct redo_copy **copy);
+void redo_copy_close(struct redo_copy *copy);
+
+/** @return the checkpoint that the copy begins at. Recovery that begins there needs every page as
+ * it was on its device at any time since redo_copy_open, or newer. */
+const struct redo_copy_start *redo_copy_start(const struct redo_copy *copy);
+
+/** @return how many durable bytes of the stream have not been copied yet. Any thread. */
+uint64_t redo_copy_lag_bytes(const struct redo_copy *copy);
+
+/**
+ * Copy the next stretch: whole blocks of the stream that are durable, the first one that of the
+ * checkpoint; every frame that ends in them is judged.
+ *
+ * @param limit_lsn  UINT64_MAX: as far as blocks are full; else the end of the copy, where a frame
+ *                   ends and the log is durable: its block is filled up with zeros
+ * @param bytes      at most REDO_COPY_MAX_BYTES, aligned to a block, valid until the next call;
+ *                   none when all there is has been copied
+ * @return FIRN_OK; FIRN_E_BUSY: the log has gone round its files and overtaken the copy;
+ *         FIRN_E_CORRUPT naming file and offset; FIRN_E_IO
+ */
+firn_rc redo_copy_next(struct redo_copy *copy, uint64_t limit_lsn, struct span *bytes);
+
+/** Give a stretch of a copy, from redo_create_from's thread, in order. Whole blocks. */
+typedef firn_rc redo_copy_read(uint64_t lsn, uint8_t *to, uint64_t size_bytes, void *context);
+
+/**
+ * redo_create with what was copied in it: recovery begins at start->lsn and ends at end_lsn. The
+ * files are made larger than the options say where the copy, and work behind it, would not fit.
+ *
+ * @return as redo_create, and what read returns
+ */
+firn_rc redo_create_from(const struct redo_options *options, const struct redo_copy_start *start,
+                         uint64_t end_lsn, redo_copy_read *read, void *context);
+
 /* ---- Judging ---- */
 
 /** What redo_check found the log to be. */

@@ -161,6 +161,9 @@ firn_rc redo_file_open(const struct redo_options *options, const char *path, uns
 firn_rc redo_files_make(const struct redo_options *options, const struct redo_layout *layout,
                         const struct redo_checkpoint *checkpoint);
 
+/** @return FIRN_E_EXISTS, raised, if there is a log. */
+firn_rc redo_check_absent(const struct redo_options *options);
+
 /** Put the files made into place: with the first one the new log has replaced the old one. */
 firn_rc redo_files_install(const struct redo_options *options, const struct redo_layout *layout);
 
