@@ -251,6 +251,25 @@ firn_rc space_each(struct space_set *set, space_visit *visit, void *context)
     }
 }
 
+firn_rc space_each_file(struct space_set *set, space_file_visit *visit, void *context)
+{
+    firn_rc rc = FIRN_OK;
+    lock_take(&set->mutex);
+    for (unsigned i = 0; rc == FIRN_OK && i < set->space_count; i++) {
+        struct space *space = set->spaces[i];
+        struct space_file_entry entry = {
+            .space = space_id(space),
+            .class = space->class,
+            .name = space->name,
+            .path = space->path,
+            .pages = atomic_load_explicit(&space->file_pages, memory_order_acquire),
+        };
+        rc = visit(&entry, context);
+    }
+    lock_give(&set->mutex);
+    return rc;
+}
+
 /* ---- Files ---- */
 
 char *set_path(const struct space_set *set, enum io_class class, const char *name)

@@ -94,8 +94,28 @@ static firn_rc leave_behind(struct space_set *set, uint64_t lsn)
     return FIRN_OK;
 }
 
+void space_hold_sizes(struct space_set *set)
+{
+    lock_take(&set->mutex);
+    set->size_holds++;
+    lock_give(&set->mutex);
+}
+
+void space_release_sizes(struct space_set *set)
+{
+    lock_take(&set->mutex);
+    set->size_holds--;
+    lock_give(&set->mutex);
+}
+
+static firn_rc raise_held(const struct space *space)
+{
+    return rc_raise(FIRN_E_BUSY, "%s is being copied; its free end is given back later",
+                    space->path);
+}
+
 /** Cut the file to what page 0 says, or may come to say meanwhile. */
-static firn_rc cut(struct space_set *set, struct space *space, uint64_t *cut_pages)
+static firn_rc cut_file(struct space_set *set, struct space *space, uint64_t *cut_pages)
 {
     firn_rc rc = FIRN_OK;
     lock_take(&space->resize_mutex);
@@ -113,11 +133,30 @@ static firn_rc cut(struct space_set *set, struct space *space, uint64_t *cut_pag
     return rc;
 }
 
+/** The same, if nobody holds the sizes: who begins to, waits for the cut or forbids it. */
+static firn_rc cut(struct space_set *set, struct space *space, uint64_t *cut_pages)
+{
+    lock_take(&set->mutex);
+    firn_rc rc = set->size_holds != 0 ? raise_held(space) : cut_file(set, space, cut_pages);
+    lock_give(&set->mutex);
+    return rc;
+}
+
+static bool sizes_are_held(struct space_set *set)
+{
+    lock_take(&set->mutex);
+    bool held = set->size_holds != 0;
+    lock_give(&set->mutex);
+    return held;
+}
+
 firn_rc space_shrink(struct space_set *set, struct mtr *mtr, uint32_t space, uint64_t *pages)
 {
     struct space *found;
     uint64_t end_lsn;
     FIRN_TRY(lookup_require(set, space, &found));
+    if (sizes_are_held(set))
+        return raise_held(found);
     FIRN_TRY(mtr_begin(mtr, mtr_cost(2 + HEAD_COUNTER_BYTES)));
     firn_rc rc = shrink_head(set, found, mtr);
     if (rc != FIRN_OK) {

@@ -101,6 +101,29 @@ struct space_info {
 typedef firn_rc space_visit(const struct space_info *info, void *context);
 firn_rc space_each(struct space_set *set, space_visit *visit, void *context);
 
+/* ---- For backups ---- */
+
+/**
+ * Let no file be cut until space_release_sizes: space_shrink fails with FIRN_E_BUSY. What is
+ * growing or being dropped goes on. A cut that has begun ends first. Several may hold.
+ */
+void space_hold_sizes(struct space_set *set);
+void space_release_sizes(struct space_set *set);
+
+/** A tablespace's file, as it is during the call. */
+struct space_file_entry {
+    uint32_t space;
+    enum io_class class;
+    const char *name;
+    const char *path;
+    uint32_t pages; /* that the file has */
+};
+typedef firn_rc space_file_visit(const struct space_file_entry *entry, void *context);
+
+/** Call a function for each tablespace there is at one moment: none is made or dropped meanwhile,
+ * who wants to waits. The function must not ask the set. */
+firn_rc space_each_file(struct space_set *set, space_file_visit *visit, void *context);
+
 /* ---- Pages ---- */
 
 /**

@@ -100,6 +100,7 @@ struct space_set {
     unsigned space_capacity;
     struct space *unused;
     struct space *stuck; /* half made, and could not be removed */
+    unsigned size_holds; /* space_hold_sizes */
     struct unfinished *unfinished;
 };
 
