@@ -106,7 +106,7 @@ firn_rc torn_add(struct torn_pages *torn, uint64_t page_id, firn_rc rc);
 void torn_begun(struct torn_pages *torn, uint64_t page_id);
 
 /** The log has ended. @return FIRN_OK, or what reading failed with of a page that nothing has
- * begun, raised; tablespaces that are gone do not count */
+ * begun and that somebody has, raised */
 firn_rc torn_raise(const struct torn_pages *torn, struct space_set *spaces);
 
 /* ---- Applying: apply.c ---- */

@@ -87,10 +87,21 @@ void torn_begun(struct torn_pages *torn, uint64_t page_id)
     pthread_mutex_unlock(&torn->mutex);
 }
 
+/** At the end of the log, a page that nobody has may be anything: who takes it begins it anew.
+ * Where that cannot be told it is missed. */
+static bool is_missed(struct space_set *spaces, uint64_t page_id)
+{
+    bool has;
+    if (space_has(spaces, page_id) != FIRN_OK)
+        return false;
+    firn_rc rc = space_has_page(spaces, page_id_space(page_id), page_id_number(page_id), &has);
+    return rc != FIRN_OK || has;
+}
+
 firn_rc torn_raise(const struct torn_pages *torn, struct space_set *spaces)
 {
     for (const struct torn_page *page = torn->first; page != NULL; page = page->next)
-        if (space_has(spaces, page->page_id) == FIRN_OK)
+        if (is_missed(spaces, page->page_id))
             return rc_raise(page->rc, "%s", page->text);
     return FIRN_OK;
 }
