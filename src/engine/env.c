@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ID_BYTES = 16, ID_TEXT_BYTES = 2 * ID_BYTES + 1, PLACE_CLASSES_BYTES = 128 };
+enum { ID_BYTES = 16, PLACE_CLASSES_BYTES = 128 };
+
+_Static_assert(ENV_ID_TEXT_BYTES == 2 * ID_BYTES + 1, "two digits a byte");
 
 const char *env_class_option(enum io_class class)
 {
@@ -76,15 +78,16 @@ char *env_parent_path(const char *path)
 
 /* ---- Identities ---- */
 
-static void format_id(const uint8_t id[ID_BYTES], char text[ID_TEXT_BYTES])
+void env_format_id(const uint8_t id[ID_BYTES], char text[ENV_ID_TEXT_BYTES])
 {
     for (size_t i = 0; i < ID_BYTES; i++)
         snprintf(text + 2 * i, 3, "%02x", id[i]);
 }
 
-static bool parse_id(const char *text, uint8_t id[ID_BYTES])
+bool env_parse_id(const char *text, uint8_t id[ID_BYTES])
 {
-    if (strlen(text) != ID_TEXT_BYTES - 1 || strspn(text, "0123456789abcdef") != ID_TEXT_BYTES - 1)
+    if (strlen(text) != ENV_ID_TEXT_BYTES - 1 ||
+        strspn(text, "0123456789abcdef") != ENV_ID_TEXT_BYTES - 1)
         return false;
     for (size_t i = 0; i < ID_BYTES; i++) {
         char digits[3] = {text[2 * i], text[2 * i + 1], '\0'};
@@ -115,7 +118,7 @@ static bool parse_page_size(const char *text, uint32_t *page_size_bytes)
 static firn_rc take_env_line(const char *path, const char *key, const char *value, struct env *env)
 {
     if (strcmp(key, "id") == 0)
-        return parse_id(value, env->id) ? FIRN_OK : label_raise_line(path, key);
+        return env_parse_id(value, env->id) ? FIRN_OK : label_raise_line(path, key);
     if (strcmp(key, "page_size") == 0)
         return parse_page_size(value, &env->page_size_bytes) ? FIRN_OK
                                                              : label_raise_line(path, key);
@@ -156,10 +159,10 @@ firn_rc env_read(struct io_system *system, const char *path, struct env *env)
 firn_rc env_write(struct io_system *system, const char *path, const struct env *env)
 {
     struct label label;
-    char id[ID_TEXT_BYTES];
+    char id[ENV_ID_TEXT_BYTES];
     char page_size[16];
-    FIRN_TRY(label_begin(&label, "environment"));
-    format_id(env->id, id);
+    label_begin(&label, "environment");
+    env_format_id(env->id, id);
     snprintf(page_size, sizeof(page_size), "%u", env->page_size_bytes);
     label_add(&label, "id", id);
     label_add(&label, "page_size", page_size);
@@ -177,10 +180,10 @@ firn_rc place_write(struct io_system *system, const char *path, const uint8_t id
                     unsigned classes)
 {
     struct label label;
-    char text[ID_TEXT_BYTES];
+    char text[ENV_ID_TEXT_BYTES];
     char list[PLACE_CLASSES_BYTES] = "";
-    FIRN_TRY(label_begin(&label, "place"));
-    format_id(id, text);
+    label_begin(&label, "place");
+    env_format_id(id, text);
     for (unsigned class = 0; class < IO_CLASS_COUNT; class ++)
         if (classes & 1U << class)
             snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s",
@@ -205,7 +208,7 @@ static firn_rc judge_place(const char *path, const char *id_text, const char *li
                            const uint8_t id[16], unsigned classes)
 {
     uint8_t found[ID_BYTES];
-    if (!parse_id(id_text, found))
+    if (!env_parse_id(id_text, found))
         return label_raise_line(path, "id");
     for (unsigned class = 0; class < IO_CLASS_COUNT; class ++) {
         const char *option = env_class_option(class);

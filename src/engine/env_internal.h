@@ -44,6 +44,12 @@ firn_rc place_write(struct io_system *system, const char *path, const uint8_t id
 firn_rc place_check(struct io_system *system, const char *directory, const uint8_t id[16],
                     unsigned classes);
 
+enum { ENV_ID_TEXT_BYTES = 33 };
+
+/** Write an identity as 32 hexadecimal digits, and read it. @return false if the text is none */
+void env_format_id(const uint8_t id[16], char text[ENV_ID_TEXT_BYTES]);
+bool env_parse_id(const char *text, uint8_t id[16]);
+
 /** @return the option that places a class: "tables_dir", "undo_dir", ...; static. */
 const char *env_class_option(enum io_class class);
 

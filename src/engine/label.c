@@ -10,19 +10,39 @@
 
 enum {
     LABEL_VERSION = 1,
-    LABEL_MAX_BYTES = 64 << 10,
+    LABEL_MAX_BYTES = 64 << 20, /* a backup's has a line for each tablespace */
+    LABEL_FIRST_BYTES = 4 << 10,
     TAIL_BYTES = sizeof("crc32c 01234567\n") - 1,
 };
 
 /* ---- Writing ---- */
 
+static firn_rc raise_memory(const char *path)
+{
+    return rc_raise(FIRN_E_NOMEM, "no memory to write %s", path);
+}
+
+/* There is always room for the last line behind what is there. What fails is told by label_write.
+ */
+static bool grow(struct label *label)
+{
+    size_t capacity = label->capacity == 0 ? LABEL_FIRST_BYTES : 2 * label->capacity;
+    if (label->is_incomplete || capacity > LABEL_MAX_BYTES)
+        return false;
+    char *text = memory_realloc(label->text, capacity);
+    if (text == NULL)
+        return false;
+    label->text = text;
+    label->capacity = capacity;
+    return true;
+}
+
 static void put_byte(struct label *label, char byte)
 {
-    if (label->size_bytes == LABEL_MAX_BYTES - TAIL_BYTES) {
-        label->overflow = true;
-        return;
-    }
-    label->text[label->size_bytes++] = byte;
+    if (label->size_bytes + TAIL_BYTES < label->capacity || grow(label))
+        label->text[label->size_bytes++] = byte;
+    else
+        label->is_incomplete = true;
 }
 
 static void put_text(struct label *label, const char *text)
@@ -51,17 +71,14 @@ static void put_value(struct label *label, const char *value)
     }
 }
 
-firn_rc label_begin(struct label *label, const char *kind)
+void label_begin(struct label *label, const char *kind)
 {
     char version[16];
-    *label = (struct label){.text = memory_alloc(LABEL_MAX_BYTES)};
-    if (label->text == NULL)
-        return rc_raise(FIRN_E_NOMEM, "no memory to write down what an environment is");
+    *label = (struct label){0};
     snprintf(version, sizeof(version), " %d\n", LABEL_VERSION);
     put_text(label, "firn-");
     put_text(label, kind);
     put_text(label, version);
-    return FIRN_OK;
 }
 
 void label_add(struct label *label, const char *key, const char *value)
@@ -75,10 +92,10 @@ void label_add(struct label *label, const char *key, const char *value)
 firn_rc label_write(struct label *label, struct io_system *system, const char *path)
 {
     struct io_file *file = NULL;
-    if (label->overflow)
-        return rc_raise(FIRN_E_INVALID,
-                        "%s would be longer than %d bytes: give the directories shorter names",
-                        path, LABEL_MAX_BYTES);
+    if (label->is_incomplete && label->capacity >= LABEL_MAX_BYTES)
+        return rc_raise(FIRN_E_INVALID, "%s would be longer than %d bytes", path, LABEL_MAX_BYTES);
+    if (label->is_incomplete)
+        return raise_memory(path);
     uint32_t checksum = checksum_crc32c(label->text, label->size_bytes);
     char tail[TAIL_BYTES + 1];
     snprintf(tail, sizeof(tail), "crc32c %08" PRIx32 "\n", checksum);

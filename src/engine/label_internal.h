@@ -1,5 +1,6 @@
 /*
- * label_internal.h -- small text files that say what a directory is: firn.env and firn.place.
+ * label_internal.h -- text files that say what a directory is: firn.env, firn.place and
+ * firn.backup.
  *
  * Lines of "KEY VALUE", the first "firn-KIND VERSION", the last "crc32c HEX" over all before it
  * (FORMAT.md). They are read by people who wonder what lies where, and may be edited by them: then
@@ -15,13 +16,13 @@
 struct label {
     char *text;
     size_t size_bytes;
-    size_t position; /* of the next line to read */
-    bool overflow;   /* it grew beyond what can be written */
+    size_t capacity;    /* while it is being written */
+    size_t position;    /* of the next line to read */
+    bool is_incomplete; /* there was no memory for a part of it, or it grew too long */
 };
 
-/** Begin a label to be written. @param kind  "environment", "place" @return FIRN_OK, FIRN_E_NOMEM
- */
-firn_rc label_begin(struct label *label, const char *kind);
+/** Begin a label to be written. @param kind  "environment", "place", "backup" */
+void label_begin(struct label *label, const char *kind);
 
 /** Add a line. Values may be any bytes but 0. */
 void label_add(struct label *label, const char *key, const char *value);
@@ -30,7 +31,8 @@ void label_add(struct label *label, const char *key, const char *value);
  * End a label with its checksum and write it as a file, synced; the directory is the caller's to
  * sync. A file of that name is overwritten.
  *
- * @return FIRN_OK; FIRN_E_INVALID (too long to be written), FIRN_E_NOSPACE, FIRN_E_IO, ...
+ * @return FIRN_OK; FIRN_E_INVALID (too long), FIRN_E_NOMEM (for any part of it), FIRN_E_NOSPACE,
+ * FIRN_E_IO, ...
  */
 firn_rc label_write(struct label *label, struct io_system *system, const char *path);
 
