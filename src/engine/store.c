@@ -537,10 +537,14 @@ static void free_store(struct store *store)
     memory_free(store);
 }
 
-firn_rc store_open(const struct store_options *options, struct store **store,
-                   struct recovery_result *result)
+void store_end(struct store *store)
 {
-    struct recovery_result found = {.was_clean = true};
+    (void)close_stack(store);
+    free_store(store);
+}
+
+firn_rc store_begin(const struct store_options *options, bool create, struct store **store)
+{
     FIRN_TRY(check_options(options));
     struct store *made = memory_zalloc(1, sizeof(*made));
     if (made == NULL)
@@ -550,17 +554,30 @@ firn_rc store_open(const struct store_options *options, struct store **store,
     pthread_mutex_init(&made->tree_mutex, NULL);
     firn_rc rc = FIRN_OK;
     FIRN_TRY_GOTO(store_open_systems(made), failed);
-    FIRN_TRY_GOTO(store_lock_directory(made, options->create), failed);
-    FIRN_TRY_GOTO(open_or_create(made, &found), failed);
+    FIRN_TRY_GOTO(store_lock_directory(made, create), failed);
+    *store = made;
+    return FIRN_OK;
+failed:
+    free_store(made);
+    return rc;
+}
+
+firn_rc store_open(const struct store_options *options, struct store **store,
+                   struct recovery_result *result)
+{
+    struct recovery_result found = {.was_clean = true};
+    struct store *made;
+    FIRN_TRY(store_begin(options, options->create, &made));
+    firn_rc rc = open_or_create(made, &found);
+    if (rc != FIRN_OK) {
+        store_end(made);
+        return rc;
+    }
     start_warming(made);
     *store = made;
     if (result != NULL)
         *result = found;
     return FIRN_OK;
-failed:
-    (void)close_stack(made);
-    free_store(made);
-    return rc;
 }
 
 firn_rc store_close(struct store *store)

@@ -193,14 +193,10 @@ static firn_rc choose_id(struct store *store)
     return FIRN_OK;
 }
 
-static firn_rc fill_env(struct store *store)
+static firn_rc fill_directories(struct store *store)
 {
-    const struct store_options *options = &store->options;
-    store->env.page_size_bytes =
-        options->page_size_bytes != 0 ? options->page_size_bytes : PAGE_SIZE_DEFAULT;
-    FIRN_TRY(choose_id(store));
     for (unsigned class = 0; class < IO_CLASS_COUNT; class ++) {
-        const char *own = options->class_directories[class];
+        const char *own = store->options.class_directories[class];
         if (own == NULL)
             continue;
         store->env.class_directories[class] = env_normal_path(own);
@@ -255,21 +251,48 @@ static firn_rc make_log(struct store *store)
     return redo_create(&options, REDO_FIRST_LSN);
 }
 
+/* All but the log; store->env has all but the directories. */
+static firn_rc make_places(struct store *store)
+{
+    FIRN_TRY(fill_directories(store));
+    FIRN_TRY(write_env_new(store));
+    FIRN_TRY(store_place_classes(store));
+    for (unsigned i = 1; i < store->directory_count; i++)
+        FIRN_TRY(make_place(store, &store->directories[i]));
+    return FIRN_OK;
+}
+
+static firn_rc make_all(struct store *store)
+{
+    uint32_t page_size_bytes = store->options.page_size_bytes;
+    store->env.page_size_bytes = page_size_bytes != 0 ? page_size_bytes : PAGE_SIZE_DEFAULT;
+    FIRN_TRY(choose_id(store));
+    FIRN_TRY(make_places(store));
+    return make_log(store);
+}
+
+/* @return rc, everything that was made removed if it is a failure */
+static firn_rc undo_failed(struct store *store, firn_rc rc)
+{
+    if (rc != FIRN_OK)
+        store_create_undo(store);
+    return rc;
+}
+
 firn_rc store_create_begin(struct store *store)
 {
-    firn_rc rc = FIRN_OK;
     FIRN_TRY(remove_remains(store));
     FIRN_TRY(check_empty(&store->directories[0]));
-    FIRN_TRY_GOTO(fill_env(store), failed);
-    FIRN_TRY_GOTO(write_env_new(store), failed);
-    FIRN_TRY_GOTO(store_place_classes(store), failed);
-    for (unsigned i = 1; i < store->directory_count; i++)
-        FIRN_TRY_GOTO(make_place(store, &store->directories[i]), failed);
-    FIRN_TRY_GOTO(make_log(store), failed);
-    return FIRN_OK;
-failed:
-    store_create_undo(store);
-    return rc;
+    return undo_failed(store, make_all(store));
+}
+
+firn_rc store_create_again(struct store *store, const uint8_t id[16], uint32_t page_size_bytes)
+{
+    FIRN_TRY(remove_remains(store));
+    FIRN_TRY(check_empty(&store->directories[0]));
+    memcpy(store->env.id, id, sizeof(store->env.id));
+    store->env.page_size_bytes = page_size_bytes;
+    return undo_failed(store, make_places(store));
 }
 
 firn_rc store_create_finish(struct store *store)

@@ -108,6 +108,13 @@ char *store_file_path(const struct store *store, const char *name);
 
 /* ---- store.c ---- */
 
+/** Judge the options, open devices and lock DIR, after making it if `create`: what comes first,
+ * whatever is to be done there. @param store  set on success; store_end, store_close, ... */
+firn_rc store_begin(const struct store_options *options, bool create, struct store **store);
+
+/** Give back all that is open, whatever that is; what is dirty is dropped. */
+void store_end(struct store *store);
+
 /** What the log is opened, made and resized with. */
 void store_redo_options(const struct store *store, struct redo_options *options);
 
@@ -119,6 +126,9 @@ bool store_is_engine_file(const char *name);
 /** Find out what lies in DIR, and begin an environment there: firn.env.new, directories, an empty
  * log. store->env is filled. On failure everything made is removed again. */
 firn_rc store_create_begin(struct store *store);
+
+/** The same with the identity and page size of an environment that there was, and without a log. */
+firn_rc store_create_again(struct store *store, const uint8_t id[16], uint32_t page_size_bytes);
 
 /** The environment's first pages are durable: it exists from here on. */
 firn_rc store_create_finish(struct store *store);
