@@ -23,6 +23,8 @@ int command_survey(int argc, char **argv);
 int command_kv(int argc, char **argv);
 int command_check(int argc, char **argv);
 int command_stat(int argc, char **argv);
+int command_backup(int argc, char **argv);
+int command_restore(int argc, char **argv);
 
 /** Print "firn NAME: TEXT" (the thread's error text) on standard error. @return COMMAND_FAILED */
 int command_fail(const char *name);

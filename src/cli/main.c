@@ -14,11 +14,13 @@ struct command {
 };
 
 static const struct command commands[] = {
+    {"backup", command_backup, "copy an environment, and verify such copies"},
     {"check", command_check, "check every page and tree of an environment"},
     {"device", command_device, "list, show and check models of disks, RAIDs and SSDs"},
     {"fileio", command_fileio, "measure reading and writing of files, as sysbench's fileio does"},
     {"kv", command_kv, "keys and values in trees: load, get, scan, delete"},
     {"report", command_report, "put results into a table, a page, CSV files and pictures"},
+    {"restore", command_restore, "make an environment of a backup"},
     {"stat", command_stat, "tell what is in an environment: files, trees, pool, log"},
     {"survey", command_survey, "measure how a disk will serve a database, in under four minutes"},
     {NULL, NULL, NULL},
