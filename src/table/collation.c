@@ -155,11 +155,18 @@ firn_rc collation_register(const struct collation *collation)
                         "collation %s has 1 to %d levels, and more than one only with weights, "
                         "not %u",
                         collation->name, COLLATION_LEVELS_MAX, collation->levels);
-    if (collation->character_bytes_max == 0 || collation->space_bytes > COLLATION_SPACE_BYTES_MAX)
+    if (collation->character_bytes_max == 0 || collation->space_bytes > COLLATION_SPACE_BYTES_MAX ||
+        collation->blank_bytes > COLLATION_SPACE_BYTES_MAX)
         return rc_raise(FIRN_E_INVALID,
-                        "collation %s needs a largest size of a character above 0, and a space's "
-                        "weight of at most %d bytes",
+                        "collation %s needs a largest size of a character above 0, and a space "
+                        "and its weight of at most %d bytes",
                         collation->name, COLLATION_SPACE_BYTES_MAX);
+    if (collation->space_bytes > 1 && collation->weights == NULL &&
+        (collation->prefix == NULL || collation->is_text == NULL))
+        return rc_raise(FIRN_E_INVALID,
+                        "collation %s, whose texts are their own weights in units of %u bytes, "
+                        "needs functions that tell texts and their prefixes",
+                        collation->name, collation->space_bytes);
     if (find_built_in(collation->number) != NULL)
         return rc_raise(FIRN_E_EXISTS, "collation number %u is %s's, which is built in",
                         collation->number, find_built_in(collation->number)->name);

@@ -59,6 +59,10 @@ struct collation {
     uint8_t space_bytes;
     uint8_t space[COLLATION_LEVELS_MAX][COLLATION_SPACE_BYTES_MAX];
 
+    /* A space in the character set, which char loses at its end. 0 bytes: 0x20. */
+    uint8_t blank_bytes;
+    uint8_t blank[COLLATION_SPACE_BYTES_MAX];
+
     collation_weights *weights; /* NULL: the bytes are their weights */
     collation_prefix *prefix;   /* NULL: each byte is a character */
     collation_is_text *is_text; /* NULL: all bytes are */

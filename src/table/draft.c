@@ -96,10 +96,12 @@ firn_rc draft_add_index(struct draft *draft, const struct index_spec *spec, cons
     return FIRN_OK;
 }
 
-static firn_rc add_foreign(struct draft *draft, const struct foreign_spec *spec)
+firn_rc draft_add_foreign(struct draft *draft, const struct foreign_spec *spec)
 {
     struct draft_foreign *foreign = &draft->foreigns[draft->foreign_count];
     const char *name = spec->name != NULL ? spec->name : "a foreign key without a name";
+    if (draft->foreign_count >= SCHEMA_FOREIGN_MAX)
+        return refuse_count(draft, "foreign keys", draft->foreign_count + 1, SCHEMA_FOREIGN_MAX);
     if (spec->column_count == 0 || spec->column_count > SCHEMA_PARTS_MAX)
         return rc_raise(FIRN_E_INVALID, "table %s, %s: a foreign key has 1 to %d columns, not %u",
                         draft->name, name, SCHEMA_PARTS_MAX, spec->column_count);
@@ -120,7 +122,6 @@ static firn_rc fill(const struct table_spec *spec, struct draft *draft)
 {
     draft->index_count = draft->foreign_count = 0;
     draft->row_version = 1;
-    draft->next_column_id = (uint16_t)draft->column_count;
     for (unsigned c = 0; c < draft->column_count; c++)
         draft->columns[c] =
             (struct column){.spec = spec->columns[c], .id = (uint16_t)c, .added = 1};
@@ -135,7 +136,7 @@ static firn_rc fill(const struct table_spec *spec, struct draft *draft)
     for (unsigned i = 0; i < spec->index_count; i++)
         FIRN_TRY(draft_add_index(draft, &spec->indexes[i], spec->indexes[i].name));
     for (unsigned i = 0; i < spec->foreign_count; i++)
-        FIRN_TRY(add_foreign(draft, &spec->foreigns[i]));
+        FIRN_TRY(draft_add_foreign(draft, &spec->foreigns[i]));
     return FIRN_OK;
 }
 

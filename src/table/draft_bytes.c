@@ -9,7 +9,7 @@
 enum {
     FORMAT_VERSION = 1,
 
-    HEAD_BYTES = 12,
+    HEAD_BYTES = 10,
     COLUMN_BYTES = 16,
     INDEX_BYTES = 2,
     PART_BYTES = 8,
@@ -141,10 +141,9 @@ void draft_encode(const struct draft *draft, uint8_t *to)
     put_u16(to, FORMAT_VERSION);
     to[2] = draft->row_version;
     to[3] = draft->row_id_bytes;
-    put_u16(to + 4, draft->next_column_id);
-    put_u16(to + 6, (uint16_t)draft->column_count);
-    put_u16(to + 8, (uint16_t)draft->index_count);
-    put_u16(to + 10, (uint16_t)draft->foreign_count);
+    put_u16(to + 4, (uint16_t)draft->column_count);
+    put_u16(to + 6, (uint16_t)draft->index_count);
+    put_u16(to + 8, (uint16_t)draft->foreign_count);
     to = put_string(to + HEAD_BYTES, draft->name);
     for (unsigned c = 0; c < draft->column_count; c++)
         to = put_column(to, &draft->columns[c]);
@@ -303,10 +302,9 @@ firn_rc draft_decode(struct span bytes, uint32_t page_size_bytes, struct draft *
     draft->name = take_string(&reader);
     draft->row_version = head[2];
     draft->row_id_bytes = head[3];
-    draft->next_column_id = get_u16(head + 4);
-    draft->column_count = get_u16(head + 6);
-    draft->index_count = get_u16(head + 8);
-    draft->foreign_count = get_u16(head + 10);
+    draft->column_count = get_u16(head + 4);
+    draft->index_count = get_u16(head + 6);
+    draft->foreign_count = get_u16(head + 8);
     bool has_primary = draft->row_id_bytes == 0;
     if (get_u16(head) != FORMAT_VERSION || draft->name == NULL || draft->row_version == 0 ||
         (!has_primary && draft->row_id_bytes != 6 && draft->row_id_bytes != 8) ||

@@ -39,7 +39,7 @@ static firn_rc check_values(struct column *column)
 static firn_rc check_history(const struct draft *draft, const struct column *column)
 {
     if (column->added >= 1 && column->added <= draft->row_version &&
-        column->dropped <= draft->row_version && column->id < draft->next_column_id &&
+        column->dropped <= draft->row_version && column->id < draft->column_count &&
         (column->dropped == 0 || column->dropped > column->added) &&
         (column->added > 1 || column->absent.kind == VALUE_NULL))
         return FIRN_OK;

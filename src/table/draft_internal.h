@@ -10,7 +10,8 @@
 
 #include "table/schema.h"
 
-/** Columns are named by their ids, which no alteration changes. */
+/** Columns are named by their ids, which no alteration changes. Dropped ones stay in the
+ * description, so the ids are the numbers below column_count. */
 struct draft_part {
     uint16_t column_id;
     bool is_descending;
@@ -40,8 +41,7 @@ struct draft {
     const char *name;
     uint32_t page_size_bytes;
     uint8_t row_version;
-    uint8_t row_id_bytes; /* 0: indexes[0] is the primary key */
-    uint16_t next_column_id;
+    uint8_t row_id_bytes;  /* 0: indexes[0] is the primary key */
     unsigned column_count; /* with the dropped ones, which come last */
     unsigned index_count;
     unsigned foreign_count;
@@ -64,6 +64,9 @@ firn_rc draft_from_spec(const struct table_spec *spec, uint32_t page_size_bytes,
 
 /** Add what a description of an index says; there is room for it. FIRN_E_INVALID. */
 firn_rc draft_add_index(struct draft *draft, const struct index_spec *spec, const char *name);
+
+/** The same for a foreign key. */
+firn_rc draft_add_foreign(struct draft *draft, const struct foreign_spec *spec);
 
 /** Make a draft from a schema's bytes; offsets and sizes are judged, the rest is not.
  * FIRN_E_CORRUPT, FIRN_E_UNSUPPORTED, FIRN_E_NOMEM; draft_free in any case. */

@@ -161,6 +161,8 @@ static uint8_t *put_variable(const struct key_part *part, struct span bytes, uin
                              const uint8_t *end)
 {
     const struct collation *collation = part->collation;
+    if (bytes.size_bytes == 0)
+        bytes = span_of("", 0); /* NULL, which an empty span may be, has no end */
     if (part->prefix > 0 && bytes.size_bytes > part->prefix)
         bytes.size_bytes = collation->prefix != NULL
                                ? collation->prefix(collation, bytes, part->prefix)

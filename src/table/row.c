@@ -190,6 +190,7 @@ static void read_fixed(const struct row_view *view, const struct column_place *p
 firn_rc row_read(const struct row_view *view, unsigned column, struct value *value)
 {
     const struct column_place *place = &view->layout->places[column];
+    ASSERT(column < view->schema->all_count);
     if (view->row.bytes[place->null_byte] & place->null_mask) {
         value->kind = VALUE_NULL;
         return FIRN_OK;

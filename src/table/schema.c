@@ -204,16 +204,14 @@ static void build_layout(struct build *build, unsigned version)
     place_columns(build, version, false, &null_bit, &at);
 }
 
-/* Ids are below next_column_id, so sorting by them is counting; the hidden row id is in no row. */
+/* Ids are the numbers below the count of columns; the hidden row id, which has none, comes last. */
 static void order_by_id(struct build *build)
 {
-    unsigned count = 0;
-    for (unsigned id = 0; id < build->schema.next_column_id; id++)
-        for (unsigned c = 0; c < build->schema.all_count; c++)
-            if (build->columns[c].id == id)
-                build->storage_order[count++] = (uint16_t)c;
-    if (build->schema.row_id_column != SCHEMA_NONE)
-        build->storage_order[count] = build->schema.row_id_column;
+    for (unsigned c = 0; c < build->schema.all_count; c++)
+        if (c != build->schema.row_id_column)
+            build->storage_order[build->columns[c].id] = (uint16_t)c;
+        else
+            build->storage_order[build->draft->column_count] = (uint16_t)c;
 }
 
 /* Of the columns by id, those of the current layout, fixed ones first, for whoever writes rows. */
@@ -306,7 +304,6 @@ static void fill(struct build *build)
     struct table_schema *schema = &build->schema;
     schema->name = draft->name;
     schema->row_version = draft->row_version;
-    schema->next_column_id = draft->next_column_id;
     schema->index_count = (uint16_t)(draft->index_count + (draft->row_id_bytes != 0));
     schema->foreign_count = (uint16_t)draft->foreign_count;
     schema->page_size_bytes = draft->page_size_bytes;
@@ -407,5 +404,13 @@ uint16_t schema_find_index(const struct table_schema *schema, const char *name)
     for (uint16_t i = 0; i < schema->index_count; i++)
         if (draft_names_equal(schema->indexes[i].name, name))
             return i;
+    return SCHEMA_NONE;
+}
+
+uint16_t schema_find_foreign(const struct table_schema *schema, const char *name)
+{
+    for (uint16_t f = 0; f < schema->foreign_count; f++)
+        if (draft_names_equal(schema->foreigns[f].name, name))
+            return f;
     return SCHEMA_NONE;
 }

@@ -138,7 +138,6 @@ struct table_schema {
     uint16_t auto_column;   /* the autoincrement column, or SCHEMA_NONE */
     uint16_t index_count;   /* indexes[0] is the primary key or the hidden row id */
     uint16_t foreign_count;
-    uint16_t next_column_id;
     const struct column *columns;
     const struct table_index *indexes;
     const struct foreign_key *foreigns;
@@ -174,6 +173,9 @@ uint16_t schema_find_column(const struct table_schema *schema, const char *name)
 /** @return the index of a name, likewise. */
 uint16_t schema_find_index(const struct table_schema *schema, const char *name);
 
+/** @return the foreign key of a name, likewise. */
+uint16_t schema_find_foreign(const struct table_schema *schema, const char *name);
+
 /* ---- Altering, without touching rows ---- */
 
 /**
@@ -190,17 +192,34 @@ firn_rc schema_add_column(const struct table_schema *schema, const struct column
                           unsigned position, const struct value_now *now,
                           struct table_schema **altered);
 
-/** Drop a column. FIRN_E_INVALID too if an index, the primary key or a foreign key has it. */
+/** Drop a column. FIRN_E_NOT_FOUND too; FIRN_E_INVALID too if an index has it, as one has any
+ * column of a foreign key. */
 firn_rc schema_drop_column(const struct table_schema *schema, const char *name,
                            struct table_schema **altered);
 
-/** Add a secondary index. */
+/** Give a column another name. FIRN_E_NOT_FOUND too. */
+firn_rc schema_rename_column(const struct table_schema *schema, const char *from, const char *to,
+                             struct table_schema **altered);
+
+/** Give the table another name. What refers to it as a parent is other tables' business. */
+firn_rc schema_rename(const struct table_schema *schema, const char *name,
+                      struct table_schema **altered);
+
+/** Add a secondary index; it is the last one. */
 firn_rc schema_add_index(const struct table_schema *schema, const struct index_spec *index,
                          struct table_schema **altered);
 
-/** Drop a secondary index. FIRN_E_INVALID too if a foreign key or the autoincrement column needs
- * it. */
+/** Drop a secondary index. FIRN_E_NOT_FOUND too; FIRN_E_INVALID too if a foreign key or the
+ * autoincrement column needs it. */
 firn_rc schema_drop_index(const struct table_schema *schema, const char *name,
                           struct table_schema **altered);
+
+/** Add a foreign key; whether rows have parents is the caller's to see. */
+firn_rc schema_add_foreign(const struct table_schema *schema, const struct foreign_spec *foreign,
+                           struct table_schema **altered);
+
+/** Drop a foreign key. FIRN_E_NOT_FOUND too. */
+firn_rc schema_drop_foreign(const struct table_schema *schema, const char *name,
+                            struct table_schema **altered);
 
 #endif

@@ -140,6 +140,17 @@ static firn_rc check_decimal(const struct column *column, const struct value *va
     return FIRN_OK;
 }
 
+/* A text without the spaces at its end. */
+static struct span strip_blanks(const struct collation *collation, struct span text)
+{
+    static const uint8_t usual = ' ';
+    const uint8_t *blank = collation->blank_bytes > 0 ? collation->blank : &usual;
+    size_t size = collation->blank_bytes > 0 ? collation->blank_bytes : 1;
+    while (text.size_bytes >= size && memcmp(text.bytes + text.size_bytes - size, blank, size) == 0)
+        text.size_bytes -= size;
+    return text;
+}
+
 static firn_rc check_text(const struct column *column, struct value *value)
 {
     const struct collation *collation = column->collation;
@@ -150,8 +161,7 @@ static firn_rc check_text(const struct column *column, struct value *value)
                         "column %s: the value's %zu bytes are no text of %s's character set",
                         column->spec.name, text.size_bytes, collation->name);
     if (column->spec.type == COLUMN_CHAR)
-        while (text.size_bytes > 0 && text.bytes[text.size_bytes - 1] == ' ')
-            text.size_bytes--;
+        text = strip_blanks(collation, text);
     bool is_long = text.size_bytes > length;
     if (column->spec.type == COLUMN_TEXT)
         is_long = is_long && length != 0;
@@ -235,7 +245,10 @@ firn_rc value_default(const struct column *column, const struct value_now *now, 
         *value = column->spec.default_value;
         return FIRN_OK;
     case COLUMN_DEFAULT_NOW:
-        ASSERT(now != NULL);
+        if (now == NULL)
+            return rc_raise(FIRN_E_MISUSE,
+                            "column %s: its default is the present; say what that is",
+                            column->spec.name);
         moment = column->spec.type == COLUMN_TIMESTAMP ? now->timestamp : now->datetime;
         *value = value_uint(moment - moment % value_powers[6 - column->spec.second_digits]);
         return FIRN_OK;

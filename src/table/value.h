@@ -99,7 +99,8 @@ static inline uint64_t value_datetime(uint64_t date, unsigned hour, unsigned min
 /**
  * Judge a value for a column and bring it into the form that row.h and key.h take: signed and
  * unsigned integers become each other, integers become floating numbers, a char loses the spaces at
- * its end. No digits are ever lost: what does not fit is refused. Dates may be those that SQL
+ * its end, numbers for a float are rounded to one. No other digits are lost: what does not fit is
+ * refused. Dates may be those that SQL
  * servers hand over in any of their modes: month 0 to 12, day 0 to 31 in each month.
  *
  * @param value  changed on success only
@@ -116,9 +117,9 @@ struct value_now {
 /**
  * Get a column's default value.
  *
- * @param now    may be NULL where value_default_is_now says false
+ * @param now    may be NULL, but for COLUMN_DEFAULT_NOW
  * @param value  set on success; its bytes are the schema's
- * @return FIRN_OK; FIRN_E_INVALID naming the column if it has none
+ * @return FIRN_OK; FIRN_E_INVALID naming the column if it has none; FIRN_E_MISUSE without `now`
  */
 firn_rc value_default(const struct column *column, const struct value_now *now,
                       struct value *value);

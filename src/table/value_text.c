@@ -279,6 +279,8 @@ firn_rc value_parse(const struct column *column, struct span text, uint8_t *room
                     struct value *value)
 {
     struct value read;
+    if (text.size_bytes == 0)
+        text = span_of("", 0); /* NULL, which an empty span may be, has no end */
     FIRN_TRY(parse(column, text, room, &read));
     FIRN_TRY(value_check(column, &read));
     *value = read;

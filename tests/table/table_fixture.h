@@ -25,6 +25,7 @@ enum {
     FIXTURE_TWO_BYTES = 3001,  /* weights of two bytes, PAD SPACE, case-insensitive */
     FIXTURE_TWO_LEVELS = 3002, /* case-insensitive, then by bytes; PAD SPACE */
     FIXTURE_NO_PAD = 3003,     /* case-insensitive, NO PAD */
+    FIXTURE_WIDE = 3004,       /* two bytes a character, compared as bytes, PAD SPACE */
 };
 
 /* ---- Collations ---- */
@@ -45,6 +46,19 @@ static inline size_t fixture_weights(const struct collation *collation, struct s
             to[size - 1] = level == 0 ? fixture_upper(text.bytes[i]) : text.bytes[i];
     }
     return size;
+}
+
+static inline size_t fixture_wide_prefix(const struct collation *collation, struct span text,
+                                         size_t characters)
+{
+    (void)collation;
+    return text.size_bytes / 2 > characters ? 2 * characters : text.size_bytes;
+}
+
+static inline bool fixture_wide_is_text(const struct collation *collation, struct span bytes)
+{
+    (void)collation;
+    return bytes.size_bytes % 2 == 0;
 }
 
 static inline void fixture_register(void)
@@ -69,6 +83,16 @@ static inline void fixture_register(void)
          .character_bytes_max = 1,
          .levels = 1,
          .weights = fixture_weights},
+        {.number = FIXTURE_WIDE,
+         .name = "test_wide",
+         .character_bytes_max = 2,
+         .levels = 1,
+         .space_bytes = 2,
+         .space = {{0, ' '}},
+         .blank_bytes = 2,
+         .blank = {0, ' '},
+         .prefix = fixture_wide_prefix,
+         .is_text = fixture_wide_is_text},
     };
     for (size_t i = 0; i < ARRAY_COUNT(made); i++)
         ENSURE(collation_register(&made[i]) == FIRN_OK);
@@ -102,7 +126,7 @@ static inline void fixture_column(struct fixture *fixture, unsigned number)
 {
     static const uint32_t collations[] = {
         COLLATION_BINARY,  COLLATION_UTF8MB4_BIN, COLLATION_LATIN1_BIN, COLLATION_ASCII_GENERAL_CI,
-        FIXTURE_TWO_BYTES, FIXTURE_TWO_LEVELS,    FIXTURE_NO_PAD};
+        FIXTURE_TWO_BYTES, FIXTURE_TWO_LEVELS,    FIXTURE_NO_PAD,       FIXTURE_WIDE};
     struct column_spec *spec = &fixture->columns[number];
     snprintf(fixture->names[number], sizeof fixture->names[number], "c%u", number);
     *spec = (struct column_spec){
@@ -262,6 +286,9 @@ static inline size_t fixture_text(struct fixture *fixture, uint32_t collation, u
             const char *character = utf8[rng_below(&fixture->rng, ARRAY_COUNT(utf8))];
             memcpy(to + size, character, strlen(character));
             size += strlen(character);
+        } else if (collation == FIXTURE_WIDE) {
+            to[size++] = fixture_one_in(fixture, 4) ? ' ' : 0;
+            to[size++] = bytes[rng_below(&fixture->rng, ARRAY_COUNT(bytes))];
         } else {
             unsigned most = collation == COLLATION_ASCII_GENERAL_CI ? ARRAY_COUNT(bytes) - 1
                                                                     : ARRAY_COUNT(bytes);
@@ -392,6 +419,8 @@ static inline int fixture_weight(uint32_t collation, struct span text, size_t n,
 {
     bool pads = collation != COLLATION_BINARY && collation != FIXTURE_NO_PAD;
     bool folds = collation == COLLATION_ASCII_GENERAL_CI || collation > 3000;
+    if (collation == FIXTURE_WIDE)
+        return 2 * n < text.size_bytes ? text.bytes[2 * n] << 8 | text.bytes[2 * n + 1] : ' ';
     if (n >= text.size_bytes)
         return pads ? ' ' : -1;
     uint8_t byte = text.bytes[n];
@@ -419,6 +448,8 @@ static inline struct span fixture_prefix(uint32_t collation, struct span text, u
     size_t size = 0;
     if (count == 0)
         return text;
+    if (collation == FIXTURE_WIDE)
+        return span_of(text.bytes, fixture_wide_prefix(NULL, text, count));
     while (count > 0 && size < text.size_bytes) {
         size++;
         while (collation == COLLATION_UTF8MB4_BIN && size < text.size_bytes &&

@@ -221,9 +221,9 @@ static void describe(const struct table_schema *schema, char *text, size_t size)
     char type[COLUMN_TYPE_TEXT_BYTES];
     FILE *out = fmemopen(text, size, "w");
     assert_non_null(out);
-    fprintf(out, "%s v%u %u/%u/%u id%u auto%u next%u\n", schema->name, schema->row_version,
+    fprintf(out, "%s v%u %u/%u/%u id%u auto%u\n", schema->name, schema->row_version,
             schema->column_count, schema->live_count, schema->all_count, schema->row_id_column,
-            schema->auto_column, schema->next_column_id);
+            schema->auto_column);
     for (unsigned c = 0; c < schema->all_count; c++) {
         const struct column *column = &schema->columns[c];
         fprintf(out, "%s %s null%d collation%u #%u +%u -%u default%d:%d:%zx\n", column->spec.name,
@@ -277,7 +277,7 @@ static void a_schema_is_what_was_described(void **state)
     make_sound(&t);
     assert_int_equal(schema_create(&t.spec, FIXTURE_PAGE_BYTES, &schema), FIRN_OK);
     describe(schema, text, sizeof text);
-    assert_string_equal(text, "things v1 5/5/5 id65535 auto0 next5\n"
+    assert_string_equal(text, "things v1 5/5/5 id65535 auto0\n"
                               "id int null0 collation0 #0 +1 -0 default0:0:0\n"
                               "name varchar(100) null1 collation46 #1 +1 -0 default0:0:0\n"
                               "price decimal(10,2) null0 collation0 #2 +1 -0 default1:4:5\n"
@@ -395,6 +395,71 @@ static void indexes_come_and_go(void **state)
     schema_free(schema);
 }
 
+static void foreign_keys_come_and_go(void **state)
+{
+    (void)state;
+    static const char *const columns[] = {"owner"};
+    static const char *const parent_columns[] = {"number"};
+    struct foreign_spec more = {.name = "more",
+                                .columns = columns,
+                                .parent = "rooms",
+                                .parent_columns = parent_columns,
+                                .column_count = 1,
+                                .on_update = FOREIGN_NO_ACTION};
+    struct sound t;
+    struct table_schema *schema = NULL;
+    struct table_schema *altered = NULL;
+    make_sound(&t);
+    assert_int_equal(schema_create(&t.spec, FIXTURE_PAGE_BYTES, &schema), FIRN_OK);
+    assert_int_equal(schema_add_foreign(schema, &more, &altered), FIRN_OK);
+    schema_free(schema);
+    schema = altered;
+    assert_int_equal(schema->foreign_count, 2);
+    assert_int_equal(schema_find_foreign(schema, "MORE"), 1);
+    assert_string_equal(schema->foreigns[1].parent, "rooms");
+    judge_bytes(schema);
+    assert_int_equal(schema_add_foreign(schema, &more, &altered), FIRN_E_INVALID);
+    assert_int_equal(schema_drop_foreign(schema, "fk", &altered), FIRN_OK);
+    schema_free(schema);
+    schema = altered;
+    assert_int_equal(schema_find_foreign(schema, "more"), 0);
+    assert_int_equal(schema_drop_foreign(schema, "fk", &altered), FIRN_E_NOT_FOUND);
+    assert_int_equal(schema_drop_foreign(schema, "more", &altered), FIRN_OK);
+    schema_free(schema);
+    schema = altered;
+    assert_int_equal(schema_drop_index(schema, "by_owner", &altered), FIRN_OK);
+    schema_free(altered);
+    schema_free(schema);
+}
+
+static void names_can_be_changed(void **state)
+{
+    (void)state;
+    struct sound t;
+    struct table_schema *schema = NULL;
+    struct table_schema *altered = NULL;
+    make_sound(&t);
+    assert_int_equal(schema_create(&t.spec, FIXTURE_PAGE_BYTES, &schema), FIRN_OK);
+    assert_int_equal(schema_rename(schema, "db/stuff", &altered), FIRN_OK);
+    assert_string_equal(altered->name, "db/stuff");
+    schema_free(schema);
+    schema = altered;
+    assert_int_equal(schema_rename(schema, "", &altered), FIRN_E_INVALID);
+    assert_int_equal(schema_rename_column(schema, "Owner", "keeper", &altered), FIRN_OK);
+    schema_free(schema);
+    schema = altered;
+    assert_int_equal(schema_find_column(schema, "keeper"), 3);
+    assert_int_equal(schema->indexes[1].parts[0].column, 3);
+    assert_int_equal(schema->row_version, 1);
+    judge_bytes(schema);
+    assert_int_equal(schema_rename_column(schema, "owner", "x", &altered), FIRN_E_NOT_FOUND);
+    assert_int_equal(schema_rename_column(schema, "keeper", "ID", &altered), FIRN_E_INVALID);
+    assert_string_equal(firn_error_text(), "table db/stuff: there are two columns ID");
+    assert_int_equal(schema_rename_column(schema, "keeper", "KEEPER", &altered), FIRN_OK);
+    schema_free(altered);
+    schema_free(schema);
+}
+
 static void columns_that_are_needed_stay(void **state)
 {
     (void)state;
@@ -468,6 +533,12 @@ static void impossible_collations_are_refused(void **state)
     bad.space_bytes = 5;
     assert_int_equal(collation_register(&bad), FIRN_E_INVALID);
     bad = good;
+    bad.blank_bytes = 5;
+    assert_int_equal(collation_register(&bad), FIRN_E_INVALID);
+    bad = good;
+    bad.space_bytes = 2; /* of texts that may be cut anywhere */
+    assert_int_equal(collation_register(&bad), FIRN_E_INVALID);
+    bad = good;
     bad.number = COLLATION_BINARY;
     assert_int_equal(collation_register(&bad), FIRN_E_EXISTS);
     assert_int_equal(collation_register(&there), FIRN_OK);
@@ -534,6 +605,8 @@ int main(void)
         cmocka_unit_test(damaged_descriptions_are_refused),
         cmocka_unit_test(each_allocation_may_fail),
         cmocka_unit_test(indexes_come_and_go),
+        cmocka_unit_test(foreign_keys_come_and_go),
+        cmocka_unit_test(names_can_be_changed),
         cmocka_unit_test(columns_that_are_needed_stay),
         cmocka_unit_test(versions_end),
         cmocka_unit_test(impossible_collations_are_refused),

@@ -336,6 +336,46 @@ static void texts_and_bytes_are_read_or_refused(void **state)
         judge_case(&cases[i]);
 }
 
+/* In wide characters 0x20 may be a half of one, and a space has a zero byte in front. */
+static void wide_chars_lose_their_spaces_only(void **state)
+{
+    (void)state;
+    struct column_spec spec = {
+        .name = "c", .type = COLUMN_CHAR, .length = 3, .collation = FIXTURE_WIDE};
+    struct table_schema *schema = make_column(&spec);
+    static const uint8_t text[] = {0x41, 0x20, 0, ' ', 0, ' ', 0, ' '};
+    static const uint8_t spaces[] = {0, ' ', 0, ' '};
+    struct value value = value_bytes(span_of(text, sizeof text));
+    assert_int_equal(value_check(&schema->columns[0], &value), FIRN_OK);
+    assert_int_equal(value.bytes.size_bytes, 2);
+    value = value_bytes(span_of(spaces, sizeof spaces));
+    assert_int_equal(value_check(&schema->columns[0], &value), FIRN_OK);
+    assert_int_equal(value.bytes.size_bytes, 0);
+    value = value_bytes(span_of(text, 3));
+    assert_int_equal(value_check(&schema->columns[0], &value), FIRN_E_INVALID);
+    schema_free(schema);
+}
+
+/* Wherever bytes are taken, none may be NULL. */
+static void the_empty_text_may_be_null(void **state)
+{
+    (void)state;
+    static const enum column_type types[] = {COLUMN_INT, COLUMN_DOUBLE, COLUMN_DATE, COLUMN_TIME};
+    struct value value;
+    for (size_t i = 0; i < ARRAY_COUNT(types); i++) {
+        struct column_spec spec = {.name = "c", .type = types[i]};
+        struct table_schema *schema = make_column(&spec);
+        assert_int_equal(value_parse(&schema->columns[0], span_of(NULL, 0), NULL, &value),
+                         FIRN_E_INVALID);
+        schema_free(schema);
+    }
+    struct column_spec spec = {.name = "c", .type = COLUMN_VARBINARY, .length = 3};
+    struct table_schema *schema = make_column(&spec);
+    assert_int_equal(value_parse(&schema->columns[0], span_of(NULL, 0), NULL, &value), FIRN_OK);
+    assert_int_equal(value.bytes.size_bytes, 0);
+    schema_free(schema);
+}
+
 /* The sentence of an error is one line, whatever the text is. */
 static void unreadable_texts_are_not_repeated(void **state)
 {
@@ -476,6 +516,8 @@ int main(void)
         cmocka_unit_test(moments_are_read_or_refused),
         cmocka_unit_test(timestamps_are_dates_of_the_calendar),
         cmocka_unit_test(texts_and_bytes_are_read_or_refused),
+        cmocka_unit_test(wide_chars_lose_their_spaces_only),
+        cmocka_unit_test(the_empty_text_may_be_null),
         cmocka_unit_test(unreadable_texts_are_not_repeated),
         cmocka_unit_test(values_of_another_kind_are_refused),
         cmocka_unit_test(what_is_printed_is_read_as_it_was),
