@@ -46,6 +46,9 @@ firn_rc btree_open(const struct btree_base *base, uint32_t space, uint32_t root_
                    uint64_t index_id, struct btree **tree);
 void btree_close(struct btree *tree);
 
+/** @return the id that the tree was made with. */
+uint64_t btree_index_id(const struct btree *tree);
+
 /** @return the largest key this tree takes, in bytes. */
 size_t btree_key_max(const struct btree *tree);
 

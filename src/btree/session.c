@@ -146,6 +146,11 @@ firn_rc btree_open(const struct btree_base *base, uint32_t space, uint32_t root_
     return FIRN_OK;
 }
 
+uint64_t btree_index_id(const struct btree *tree)
+{
+    return tree->index_id;
+}
+
 void btree_close(struct btree *tree)
 {
     if (tree == NULL)

@@ -178,6 +178,14 @@ firn_rc undo_open(const struct undo_options *options, struct mtr *mtr, struct un
     return FIRN_OK;
 }
 
+firn_rc undo_extend(struct undo_set *set, struct mtr *mtr, unsigned tablespaces)
+{
+    unsigned there = set->space_count;
+    for (unsigned i = there + 1; i <= tablespaces; i++)
+        FIRN_TRY(open_space(set, mtr, i, true));
+    return set->space_count > there ? note_spaces(set, mtr) : FIRN_OK;
+}
+
 void undo_close(struct undo_set *set)
 {
     if (set == NULL)

@@ -3,15 +3,16 @@
  */
 #include "txn/undo_set_internal.h"
 
+#include "base/memory.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 struct check {
     struct undo_set *set;
-    undo_problem *problem;
-    undo_page_seen *seen;
-    void *context;
+    const struct undo_check_visitor *visitor;
+    uint8_t *page; /* a copy: whoever is told a record may latch other pages */
     uint64_t problems;
 };
 
@@ -44,7 +45,7 @@ static void report(struct walk *walk, const char *format, ...)
              "undo tablespace undo_%03u, segment %" PRIu32 ", page %" PRIu32 ": %s",
              walk->space->ordinal, walk->slot_no, walk->page_no, what);
     walk->check->problems++;
-    walk->check->problem(sentence, walk->check->context);
+    walk->check->visitor->problem(sentence, walk->check->visitor->context);
 }
 
 static bool has_ended(const struct undo_log_head *log)
@@ -127,6 +128,9 @@ static void check_entry(struct walk *walk, uint32_t offset, const struct undo_en
         check_log(walk, at, &entry->log);
     else if (entry->kind != UNDO_RECORD && walk->is_needed)
         check_previous(walk, offset, entry->previous);
+    bool is_record = entry->kind == UNDO_RECORD || entry->kind == UNDO_FAR_RECORD;
+    if (is_record && walk->is_needed && walk->check->visitor->record != NULL)
+        walk->check->visitor->record(entry->data, walk->check->visitor->context);
 }
 
 /* ---- Pages ---- */
@@ -186,9 +190,11 @@ static void check_segment(struct walk *walk)
             report(walk, "%s", firn_error_text());
             return;
         }
-        bool goes_on = check_page(walk, buffer_page(set->pool, frame), &head);
+        memcpy(walk->check->page, buffer_page(set->pool, frame), set->page_size_bytes);
         buffer_unfix(set->pool, frame, BUFFER_SHARED);
-        walk->check->seen(walk->space->space, walk->page_no, walk->check->context);
+        bool goes_on = check_page(walk, walk->check->page, &head);
+        walk->check->visitor->seen(walk->space->space, walk->page_no,
+                                   walk->check->visitor->context);
         if (!goes_on)
             return;
         if (head.next == PAGE_NONE)
@@ -206,7 +212,7 @@ static void check_space(struct check *check, const struct undo_space *space)
 {
     struct undo_set *set = check->set;
     struct walk nowhere = {.check = check, .space = space, .page_no = space->directory_page};
-    check->seen(space->space, space->directory_page, check->context);
+    check->visitor->seen(space->space, space->directory_page, check->visitor->context);
     for (uint32_t i = 0; i < undo_directory_slots(set->page_size_bytes); i++) {
         struct walk walk = {.check = check, .space = space, .slot_no = i};
         struct buffer_frame *frame;
@@ -222,10 +228,14 @@ static void check_space(struct check *check, const struct undo_space *space)
     }
 }
 
-firn_rc undo_check(struct undo_set *set, undo_problem *problem, undo_page_seen *seen, void *context)
+firn_rc undo_check(struct undo_set *set, const struct undo_check_visitor *visitor)
 {
-    struct check check = {.set = set, .problem = problem, .seen = seen, .context = context};
+    struct check check = {
+        .set = set, .visitor = visitor, .page = memory_alloc(set->page_size_bytes)};
+    if (check.page == NULL)
+        return rc_raise(FIRN_E_NOMEM, "no memory to check the undo tablespaces");
     for (unsigned i = 0; i < set->space_count; i++)
         check_space(&check, &set->tablespaces[i]);
+    memory_free(check.page);
     return check.problems == 0 ? FIRN_OK : FIRN_E_CORRUPT;
 }

@@ -64,6 +64,10 @@ enum undo_state {
  *         FIRN_E_INVALID (number of tablespaces); FIRN_E_NOSPACE, ...
  */
 firn_rc undo_open(const struct undo_options *options, struct mtr *mtr, struct undo_set **set);
+/** Make tablespaces until there are so many, at most UNDO_SPACES_MAX; before anybody else uses the
+ * set. FIRN_E_NOSPACE, ... */
+firn_rc undo_extend(struct undo_set *set, struct mtr *mtr, unsigned tablespaces);
+
 /** Nobody uses it any more; logs that have not ended stay so. NULL is allowed. */
 void undo_close(struct undo_set *set);
 
@@ -237,11 +241,17 @@ struct undo_counters {
 /** @return FIRN_OK, or what reading a tablespace's first page returned. Any thread. */
 firn_rc undo_counters(struct undo_set *set, struct undo_counters *counters);
 
+/** Who is told what undo_check finds. */
+struct undo_check_visitor {
+    void (*problem)(const char *problem, void *context);
+    void (*seen)(uint32_t space, uint32_t page_no, void *context);
+    void (*record)(struct span record, void *context); /* of logs that are not purged, in no order;
+                                                          with those that were undone; or NULL */
+    void *context;
+};
+
 /** Judge directory, segments, logs and records of all undo tablespaces, while nobody writes to
  * them: chains, offsets, states; each page seen is told, for the accounting of pages. */
-typedef void undo_problem(const char *problem, void *context);
-typedef void undo_page_seen(uint32_t space, uint32_t page_no, void *context);
-firn_rc undo_check(struct undo_set *set, undo_problem *problem, undo_page_seen *seen,
-                   void *context);
+firn_rc undo_check(struct undo_set *set, const struct undo_check_visitor *visitor);
 
 #endif

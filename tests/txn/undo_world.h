@@ -101,7 +101,9 @@ static inline void undo_world_check(void)
 {
     struct seen seen = {0};
     struct undo_counters counters;
-    ASSERT_OK(undo_check(undo, undo_world_problem, undo_world_seen, &seen));
+    struct undo_check_visitor visitor = {
+        .problem = undo_world_problem, .seen = undo_world_seen, .context = &seen};
+    ASSERT_OK(undo_check(undo, &visitor));
     ASSERT_OK(space_each(world.set, count_pages, &seen));
     ASSERT_OK(undo_counters(undo, &counters));
     assert_int_equal(seen.pages, seen.owned);
