@@ -39,6 +39,12 @@ void store_options_init(struct store_options *options)
         .buffer_pool_dump_pct = 25,
         .autoextend_bytes = 64 * MIB,
         .background_threads = true,
+        .undo_tablespaces = 2,
+        .undo_max_bytes = 1024 * MIB,
+        .purge_threads = 2,
+        .lock_wait_limit_ns = 50 * NS_PER_S,
+        .lock_memory_bytes = 64 * MIB,
+        .deadlock_detect = true,
     };
 }
 
@@ -63,6 +69,10 @@ static firn_rc check_bounds(const struct store_options *options)
         {"buffer_pool_dump_pct", options->buffer_pool_dump_pct, 1, 100},
         {"autoextend_increment", options->autoextend_bytes, MIB, UINT64_C(1) << 40},
         {"recovery_threads", options->recovery_threads, 0, 64},
+        {"undo_tablespaces", options->undo_tablespaces, 1, 127},
+        {"max_undo_log_size", options->undo_max_bytes, 10 * MIB, UINT64_C(1) << 50},
+        {"purge_threads", options->purge_threads, 0, 32},
+        {"lock_memory", options->lock_memory_bytes, MIB, UINT64_C(1) << 40},
     };
     for (size_t i = 0; i < ARRAY_COUNT(bounds); i++) {
         const struct bound *b = &bounds[i];
@@ -354,6 +364,8 @@ static firn_rc begin_appending(struct store *store)
    checkpoint on the way. */
 static firn_rc close_stack(struct store *store)
 {
+    txn_close(store->transactions);
+    store->transactions = NULL;
     store_trees_close(store);
     btree_session_close(store->session);
     store->session = NULL;
@@ -391,6 +403,8 @@ static firn_rc create_content(struct store *store, struct recovery_result *resul
     FIRN_TRY(open_stack(store, result));
     FIRN_TRY(begin_appending(store));
     FIRN_TRY(store_catalog_create(store));
+    FIRN_TRY(store_open_transactions(store, true));
+    FIRN_TRY(txn_start(store->transactions));
     return store_checkpoint(store);
 }
 
@@ -406,13 +420,15 @@ static firn_rc create(struct store *store, struct recovery_result *result)
 static firn_rc open_content(struct store *store, struct recovery_result *result)
 {
     FIRN_TRY(open_stack(store, result));
-    return store_catalog_open(store);
+    FIRN_TRY(store_catalog_open(store));
+    return store_open_transactions(store, false);
 }
 
 static firn_rc begin_work(struct store *store)
 {
     FIRN_TRY(begin_appending(store));
-    return store_trees_recover(store);
+    FIRN_TRY(store_trees_recover(store));
+    return txn_start(store->transactions);
 }
 
 static bool wants_other_log(const struct store *store)
@@ -583,6 +599,8 @@ firn_rc store_open(const struct store_options *options, struct store **store,
 firn_rc store_close(struct store *store)
 {
     stop_warming(store);
+    txn_close(store->transactions);
+    store->transactions = NULL;
     if (store->options.read_only) {
         store_abandon(store);
         return FIRN_OK;
@@ -604,6 +622,7 @@ void store_abandon(struct store *store)
 firn_rc store_tick(struct store *store)
 {
     FIRN_TRY(redo_tick(store->redo));
+    FIRN_TRY(txn_tick(store->transactions));
     return buffer_clean(store->pool);
 }
 

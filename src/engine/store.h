@@ -1,14 +1,16 @@
 /*
  * store.h -- an environment at the level of pages and trees: open, recover, trees by name, close.
  *
- * This is what the transactional layer stands on, and what `firn kv`, `firn check` and `firn stat`
- * use. A put is one atomic, durable change; there are no transactions over several here.
+ * This is what `firn kv`, `firn check` and `firn stat` use. A put is one atomic, durable change.
+ * Transactions over several are those of src/txn: store_transactions, over trees made with
+ * STORE_TREE_VERSIONED.
  */
 #ifndef FIRN_ENGINE_STORE_H
 #define FIRN_ENGINE_STORE_H
 
 #include "btree/btree.h"
 #include "recovery/recovery.h"
+#include "txn/txn.h"
 
 struct store;
 
@@ -46,8 +48,15 @@ struct store_options {
     bool background_threads;           /* cleaner and log flusher; default true */
     recovery_progress_function *progress;
     void *progress_context;
-    uint64_t environment_seed; /* tests: a new environment's identity; 0: drawn at random */
-    bool canary_skip_log_sync; /* tests only: the judge must catch it */
+    unsigned undo_tablespaces;   /* innodb_undo_tablespaces: 2 */
+    uint64_t undo_max_bytes;     /* innodb_max_undo_log_size: 1 GiB */
+    unsigned purge_threads;      /* innodb_purge_threads: 2; none without background_threads */
+    uint64_t lock_wait_limit_ns; /* innodb_lock_wait_timeout: 50 s */
+    uint64_t lock_memory_bytes;  /* 64 MiB */
+    bool deadlock_detect;        /* innodb_deadlock_detect: true */
+    struct clock *clock;         /* of lock waits; NULL: the real one */
+    uint64_t environment_seed;   /* tests: a new environment's identity; 0: drawn at random */
+    bool canary_skip_log_sync;   /* tests only: the judge must catch it */
     bool canary_skip_data_sync;
 };
 
@@ -91,6 +100,8 @@ enum store_tree_flags {
     STORE_TREE_CREATE = 1, /* make it if it is not there */
     STORE_TREE_SHARED =
         2, /* a new one lies in the system tablespace instead of a file of its own */
+    STORE_TREE_VERSIONED = 4, /* for transactions, and for nothing else; with CREATE: it must be
+                                 what it was made as */
 };
 
 /** @param tree  owned by the store; valid until it is closed or the tree dropped */
@@ -207,6 +218,7 @@ void store_status(struct store *store, struct store_status *status);
 /** @return the device and the directory of a class; owned by the store. */
 struct io_system *store_class_system(struct store *store, enum io_class class);
 const char *store_class_directory(const struct store *store, enum io_class class);
+struct txn_set *store_transactions(struct store *store);
 struct space_set *store_spaces(struct store *store);
 struct buffer_pool *store_pool(struct store *store);
 struct redo *store_redo(struct store *store);

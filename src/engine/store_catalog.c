@@ -22,7 +22,9 @@ enum {
     ENTRY_BYTES = 24,
 
     ENTRY_VERSION = 1,
+    /* Flags. */
     ENTRY_SHARED = 1,
+    ENTRY_VERSIONED = 2,
 };
 
 /* ---- Entries ---- */
@@ -47,7 +49,8 @@ firn_rc store_catalog_put(struct store *store, const struct store_tree *tree, ui
     uint8_t entry[ENTRY_BYTES] = {0};
     entry[ENTRY_VERSION_AT] = ENTRY_VERSION;
     entry[ENTRY_STATE_AT] = (uint8_t)tree->state;
-    entry[ENTRY_FLAGS_AT] = tree->shared ? ENTRY_SHARED : 0;
+    entry[ENTRY_FLAGS_AT] =
+        (uint8_t)((tree->shared ? ENTRY_SHARED : 0) | (tree->versioned ? ENTRY_VERSIONED : 0));
     put_u32(entry + ENTRY_SPACE_AT, tree->space);
     put_u32(entry + ENTRY_ROOT_AT, tree->root_page);
     put_u64(entry + ENTRY_INDEX_AT, tree->index_id);
@@ -85,6 +88,7 @@ static firn_rc parse_entry(const struct store *store, struct span value, struct 
         return raise_entry(store, tree->name);
     tree->state = (enum store_tree_state)entry[ENTRY_STATE_AT];
     tree->shared = entry[ENTRY_FLAGS_AT] & ENTRY_SHARED;
+    tree->versioned = entry[ENTRY_FLAGS_AT] & ENTRY_VERSIONED;
     tree->space = get_u32(entry + ENTRY_SPACE_AT);
     tree->root_page = get_u32(entry + ENTRY_ROOT_AT);
     tree->index_id = get_u64(entry + ENTRY_INDEX_AT);
@@ -133,12 +137,19 @@ firn_rc store_catalog_create(struct store *store)
 
 static firn_rc take_entry(struct store *store, struct span key, struct span value)
 {
+    char name[SPACE_NAME_MAX + 1];
+    struct store_tree said = {.name = name};
     struct store_tree *tree;
     if (key.size_bytes < 2 || key.size_bytes > 1 + SPACE_NAME_MAX || key.bytes[0] != KEY_TREE ||
         memchr(key.bytes, '\0', key.size_bytes) != NULL)
         return raise_entry(store, "a name");
-    FIRN_TRY(store_tree_add(store, (const char *)key.bytes + 1, key.size_bytes - 1, &tree));
-    return parse_entry(store, value, tree);
+    memcpy(name, key.bytes + 1, key.size_bytes - 1);
+    name[key.size_bytes - 1] = '\0';
+    FIRN_TRY(parse_entry(store, value, &said));
+    FIRN_TRY(store_tree_add(store, name, said.index_id, &tree));
+    said.name = tree->name;
+    *tree = said;
+    return FIRN_OK;
 }
 
 static firn_rc read_catalog(struct store *store)
@@ -165,7 +176,8 @@ static firn_rc judge_space(const struct space_info *info, void *context)
 {
     const struct store *store = context;
     const struct store_tree *tree = store_tree_find(store, info->name);
-    if (info->space != SPACE_SYSTEM && (tree == NULL || tree->shared))
+    bool is_table = info->class == IO_CLASS_TABLE;
+    if (is_table && (tree == NULL || tree->shared))
         log_warning("%s belongs to no tree of the environment: it is left alone", info->path);
     return FIRN_OK;
 }

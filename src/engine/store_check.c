@@ -96,7 +96,7 @@ static firn_rc take_space(const struct space_info *info, void *context)
         check->space_capacity = capacity;
     }
     struct check_space *space = &check->spaces[check->space_count++];
-    *space = (struct check_space){.space = info->space, .pages = info->pages};
+    *space = (struct check_space){.space = info->space, .class = info->class, .pages = info->pages};
     space->name = memory_copy_text(info->name);
     space->path = memory_copy_text(info->path);
     space->owners = memory_zalloc((size_t)info->pages + 1, sizeof(*space->owners));
@@ -185,6 +185,8 @@ static uint32_t owner_of(const struct store_check *check, uint64_t id)
         return CHECK_OWNER_SPACE;
     if (id == BTREE_LIMBO_OWNER)
         return CHECK_OWNER_LIMBO;
+    if (id == TXN_UNDO_OWNER)
+        return CHECK_OWNER_UNDO;
     for (size_t i = 0; i < check->tree_count; i++)
         if (check->trees[i].index_id == id)
             return CHECK_OWNER_CATALOG + (uint32_t)i;
@@ -232,6 +234,8 @@ static firn_rc check_map(struct store_check *check, struct check_space *space)
 /* A tablespace without a tree was put there by somebody. */
 static void check_belonging(struct store_check *check, const struct check_space *space)
 {
+    if (space->class == IO_CLASS_UNDO)
+        return;
     for (size_t i = 0; i < check->tree_count; i++)
         if (check->trees[i].space == space->space)
             return;
@@ -320,6 +324,49 @@ static firn_rc check_limbo(struct store_check *check, struct check_space *space)
     return FIRN_OK;
 }
 
+/* ---- Undo ---- */
+
+static void tell_undo_problem(const char *problem, void *context)
+{
+    check_tell(context, NULL, PAGE_NONE, "%s", problem);
+}
+
+static void reach_undo_page(uint32_t space, uint32_t page_no, void *context)
+{
+    struct store_check *check = context;
+    struct reach_context reach = {check, find_space(check, space), "(undo)", CHECK_OWNER_UNDO};
+    if (reach.space != NULL)
+        reach_page(page_no, &reach);
+}
+
+/* What an older version of a row needs. The tree may reach it as well. */
+static void reach_kept_page(uint64_t index_id, uint32_t page_no, void *context)
+{
+    struct store_check *check = context;
+    uint32_t owner = owner_of(check, index_id);
+    if (owner == CHECK_OWNER_UNKNOWN)
+        return;
+    struct check_space *space = find_space(check, check->trees[owner - CHECK_OWNER_CATALOG].space);
+    if (space == NULL || page_no >= space->pages)
+        return;
+    unsigned char bit = (unsigned char)(1U << page_no % 8);
+    atomic_fetch_or_explicit(&space->reached[page_no / 8], bit, memory_order_relaxed);
+}
+
+/* Behind the trees, which tell what is reached twice. */
+static firn_rc check_undo(struct store_check *check)
+{
+    struct txn_trees trees = {store_pin_tree, store_unpin_tree, check->store};
+    struct txn_check_visitor visitor = {.problem = tell_undo_problem,
+                                        .undo_page = reach_undo_page,
+                                        .kept_page = reach_kept_page,
+                                        .context = check,
+                                        .trees = &trees};
+    firn_rc rc = txn_check(check->store->transactions, &visitor);
+    check->undo_is_whole = rc == FIRN_OK;
+    return rc == FIRN_E_CORRUPT ? FIRN_OK : rc;
+}
+
 static bool is_lost(const struct store_check *check, const struct check_space *space,
                     uint32_t page_no)
 {
@@ -327,7 +374,16 @@ static bool is_lost(const struct store_check *check, const struct check_space *s
     if (owner < CHECK_OWNER_LIMBO || owner == CHECK_OWNER_UNKNOWN ||
         atomic_load_explicit(&space->reached[page_no / 8], memory_order_relaxed) >> page_no % 8 & 1)
         return false;
+    if (owner == CHECK_OWNER_UNDO)
+        return check->undo_is_whole;
     return owner == CHECK_OWNER_LIMBO || check->trees[owner - CHECK_OWNER_CATALOG].is_whole;
+}
+
+static const char *owner_name(const struct store_check *check, uint32_t owner)
+{
+    if (owner == CHECK_OWNER_LIMBO)
+        return "(limbo)";
+    return owner == CHECK_OWNER_UNDO ? "(undo)" : check->trees[owner - CHECK_OWNER_CATALOG].name;
 }
 
 /* What a damaged tree does not reach says nothing new; what a whole one does not reach is lost. */
@@ -340,9 +396,7 @@ static void check_lost_pages(struct store_check *check, const struct check_space
             end++;
         if (end == first)
             continue;
-        const char *name = space->owners[first] == CHECK_OWNER_LIMBO
-                               ? "(limbo)"
-                               : check->trees[space->owners[first] - CHECK_OWNER_CATALOG].name;
+        const char *name = owner_name(check, space->owners[first]);
         check_tell(check, space, first,
                    "pages %u to %u of %s are allocated to tree %s, which does not reach them",
                    first, end - 1, space->path, name);
@@ -361,6 +415,7 @@ static firn_rc check_trees(struct store_check *check, uint64_t *rows)
     check_begin_phase(check, "walking trees", pages * check->store->env.page_size_bytes);
     for (size_t i = 0; i < check->tree_count; i++)
         FIRN_TRY(check_tree(check, i, rows));
+    FIRN_TRY(check_undo(check));
     for (size_t i = 0; i < check->space_count; i++)
         FIRN_TRY(check_limbo(check, &check->spaces[i]));
     for (size_t i = 0; i < check->space_count; i++)
@@ -397,9 +452,11 @@ firn_rc store_check(struct store *store, unsigned threads, finding_report *repor
     };
     struct store_check_result found = {0};
     pthread_mutex_init(&check.mutex, NULL);
+    txn_pause(store->transactions);
     lock_take(&store->tree_mutex);
     firn_rc rc = check_all(&check, &found);
     lock_give(&store->tree_mutex);
+    txn_resume(store->transactions);
     found.spaces = check.space_count;
     found.pages = check.pages;
     found.trees = check.tree_count == 0 ? 0 : check.tree_count - 1;

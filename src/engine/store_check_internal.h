@@ -12,14 +12,16 @@ enum {
     CHECK_OWNER_NONE = 0,
     CHECK_OWNER_SPACE = 1, /* page 0 and map pages */
     CHECK_OWNER_LIMBO = 2,
-    CHECK_OWNER_CATALOG = 3,
-    CHECK_OWNER_TREE = 4,
+    CHECK_OWNER_UNDO = 3,
+    CHECK_OWNER_CATALOG = 4,
+    CHECK_OWNER_TREE = 5,
 };
 #define CHECK_OWNER_UNKNOWN UINT32_MAX
 
 /** A tablespace that is being checked. */
 struct check_space {
     uint32_t space;
+    enum io_class class;
     uint32_t pages;
     char *name;
     char *path;
@@ -49,6 +51,7 @@ struct store_check {
     size_t space_capacity;
     struct check_tree *trees; /* the catalog first */
     size_t tree_count;
+    bool undo_is_whole;
     uint64_t chunk_count;
     uint64_t total_bytes; /* of the phase under way */
     const char *phase;

@@ -47,6 +47,8 @@ struct store_tree {
     uint32_t space;
     uint32_t root_page;
     struct btree *tree; /* NULL: not opened yet */
+    bool versioned;     /* its values are versions: src/txn */
+    unsigned pins;      /* by transactions' background work; no drop meanwhile */
 };
 
 struct store {
@@ -72,10 +74,14 @@ struct store {
     pthread_mutex_t tree_mutex; /* protects all below; taken before any latch */
     struct btree_session *session;
     struct btree *catalog;
-    uint32_t catalog_page;     /* its root; for who must say where it is */
-    struct store_tree **trees; /* by name */
+    uint32_t catalog_page;           /* its root; for who must say where it is */
+    struct store_tree **trees;       /* by name */
+    struct store_tree **trees_by_id; /* the same */
+    _Atomic uint32_t unpinned;       /* a tree's last pin is gone: futex */
     size_t tree_count;
     size_t tree_capacity;
+
+    struct txn_set *transactions;
 
     pthread_t warm_thread;
     bool warm_is_running;
@@ -157,7 +163,7 @@ firn_rc store_catalog_next_index(struct store *store, uint64_t *index_id);
 /* ---- store_tree.c ---- */
 
 /** Add a tree to the list, as one that is being made. @param tree  set on success; the list's */
-firn_rc store_tree_add(struct store *store, const char *name, size_t length,
+firn_rc store_tree_add(struct store *store, const char *name, uint64_t index_id,
                        struct store_tree **tree);
 
 /** @return a tree of the list, whatever its state; NULL if there is none of that name. */
@@ -166,10 +172,23 @@ struct store_tree *store_tree_find(const struct store *store, const char *name);
 /** Make sure that a tree has its handle. Under the tree mutex. */
 firn_rc store_open_tree(struct store *store, struct store_tree *tree);
 
+/** @return a tree of the list by its index id, or NULL. Under the tree mutex. */
+struct store_tree *store_tree_by_id(const struct store *store, uint64_t index_id);
+
 /** Finish what a crash left: large values half written, creations and drops of trees. */
 firn_rc store_trees_recover(struct store *store);
 
 /** Close all trees and the catalog. */
 void store_trees_close(struct store *store);
+
+/* ---- store_txn.c ---- */
+
+/** What transactions find trees with, for who has the tree mutex. */
+firn_rc store_pin_tree(uint64_t index_id, struct btree **tree, void *context);
+void store_unpin_tree(struct btree *tree, void *context);
+
+/** Open the store's transactions; nothing is written. txn_start comes when the log takes appends.
+ * @param create  the environment is new: the first undo tablespace is made */
+firn_rc store_open_transactions(struct store *store, bool create);
 
 #endif

@@ -35,17 +35,25 @@ static void free_tree(struct store_tree *tree)
     memory_free(tree);
 }
 
-static struct store_tree *new_tree(const char *name, size_t length)
+static firn_rc open_handle(struct store *store, struct store_tree *tree)
 {
+    FIRN_TRY(btree_open(&store->base, tree->space, tree->root_page, tree->index_id, &tree->tree));
+    if (tree->versioned)
+        btree_set_head(tree->tree, TXN_HEAD_BYTES);
+    return FIRN_OK;
+}
+
+static struct store_tree *new_tree(const char *name)
+{
+    size_t size_bytes = strlen(name) + 1;
     struct store_tree *tree = memory_zalloc(1, sizeof(*tree));
-    char *copy = memory_alloc(length + 1);
+    char *copy = memory_alloc(size_bytes);
     if (tree == NULL || copy == NULL) {
         memory_free(tree);
         memory_free(copy);
         return NULL;
     }
-    memcpy(copy, name, length);
-    copy[length] = '\0';
+    memcpy(copy, name, size_bytes);
     tree->name = copy;
     tree->state = STORE_TREE_CREATING;
     tree->space = SPACE_SYSTEM;
@@ -75,31 +83,68 @@ struct store_tree *store_tree_find(const struct store *store, const char *name)
     return found ? store->trees[place] : NULL;
 }
 
+/* @return the place of the first tree whose id is at or above it */
+static size_t id_place(const struct store *store, uint64_t index_id)
+{
+    size_t low = 0;
+    size_t high = store->tree_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (store->trees_by_id[middle]->index_id < index_id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+struct store_tree *store_tree_by_id(const struct store *store, uint64_t index_id)
+{
+    size_t place = id_place(store, index_id);
+    bool found = place < store->tree_count && store->trees_by_id[place]->index_id == index_id;
+    return found ? store->trees_by_id[place] : NULL;
+}
+
+static bool grow_list(struct store_tree ***list, size_t capacity)
+{
+    struct store_tree **trees = memory_realloc(*list, capacity * sizeof(struct store_tree *));
+    if (trees != NULL)
+        *list = trees;
+    return trees != NULL;
+}
+
 static firn_rc reserve_place(struct store *store)
 {
     if (store->tree_count < store->tree_capacity)
         return FIRN_OK;
     size_t capacity = store->tree_capacity == 0 ? 16 : 2 * store->tree_capacity;
-    struct store_tree **trees =
-        memory_realloc(store->trees, capacity * sizeof(struct store_tree *));
-    if (trees == NULL)
+    if (!grow_list(&store->trees, capacity) || !grow_list(&store->trees_by_id, capacity))
         return raise_memory();
-    store->trees = trees;
     store->tree_capacity = capacity;
     return FIRN_OK;
 }
 
-firn_rc store_tree_add(struct store *store, const char *name, size_t length,
+static void insert_at(struct store_tree **list, size_t count, size_t place, struct store_tree *tree)
+{
+    memmove(list + place + 1, list + place, (count - place) * sizeof(*list));
+    list[place] = tree;
+}
+
+static void remove_at(struct store_tree **list, size_t count, size_t place)
+{
+    memmove(list + place, list + place + 1, (count - place - 1) * sizeof(*list));
+}
+
+firn_rc store_tree_add(struct store *store, const char *name, uint64_t index_id,
                        struct store_tree **tree)
 {
     FIRN_TRY(reserve_place(store));
-    struct store_tree *made = new_tree(name, length);
+    struct store_tree *made = new_tree(name);
     if (made == NULL)
         return raise_memory();
-    size_t place = tree_place(store, made->name);
-    memmove(store->trees + place + 1, store->trees + place,
-            (store->tree_count - place) * sizeof(struct store_tree *));
-    store->trees[place] = made;
+    made->index_id = index_id;
+    insert_at(store->trees, store->tree_count, tree_place(store, made->name), made);
+    insert_at(store->trees_by_id, store->tree_count, id_place(store, index_id), made);
     store->tree_count++;
     *tree = made;
     return FIRN_OK;
@@ -109,9 +154,9 @@ static void forget_tree(struct store *store, struct store_tree *tree)
 {
     size_t place = tree_place(store, tree->name);
     ASSERT(place < store->tree_count && store->trees[place] == tree);
+    remove_at(store->trees, store->tree_count, place);
+    remove_at(store->trees_by_id, store->tree_count, id_place(store, tree->index_id));
     store->tree_count--;
-    memmove(store->trees + place, store->trees + place + 1,
-            (store->tree_count - place) * sizeof(struct store_tree *));
     free_tree(tree);
 }
 
@@ -197,7 +242,7 @@ static firn_rc make_content(struct store *store, struct store_tree *tree)
     if (!tree->shared)
         FIRN_TRY(space_create(store->spaces, mtr, IO_CLASS_TABLE, tree->name, &tree->space));
     FIRN_TRY(btree_create(store->session, tree->space, tree->index_id, &tree->root_page));
-    FIRN_TRY(btree_open(&store->base, tree->space, tree->root_page, tree->index_id, &tree->tree));
+    FIRN_TRY(open_handle(store, tree));
     tree->state = STORE_TREE_LIVE;
     FIRN_TRY(store_catalog_put(store, tree, &end_lsn));
     return redo_flush(store->redo, end_lsn, REDO_FLUSH_SYNC);
@@ -214,7 +259,6 @@ static firn_rc create_tree(struct store *store, struct store_tree *tree, bool *g
 {
     char text[ERROR_TEXT_BYTES];
     *gone = true;
-    FIRN_TRY(store_catalog_next_index(store, &tree->index_id));
     FIRN_TRY(store_catalog_put(store, tree, NULL));
     firn_rc rc = make_content(store, tree);
     if (rc == FIRN_OK)
@@ -269,9 +313,12 @@ static firn_rc make_tree(struct store *store, const char *name, unsigned flags,
     if (!shared)
         FIRN_TRY(check_file_is_free(store, name));
     struct store_tree *made;
+    uint64_t index_id;
     bool gone;
-    FIRN_TRY(store_tree_add(store, name, strlen(name), &made));
+    FIRN_TRY(store_catalog_next_index(store, &index_id));
+    FIRN_TRY(store_tree_add(store, name, index_id, &made));
     made->shared = shared;
+    made->versioned = flags & STORE_TREE_VERSIONED;
     firn_rc rc = create_tree(store, made, &gone);
     if (rc == FIRN_OK)
         *tree = made;
@@ -284,7 +331,7 @@ firn_rc store_open_tree(struct store *store, struct store_tree *tree)
 {
     if (tree->tree != NULL)
         return FIRN_OK;
-    return btree_open(&store->base, tree->space, tree->root_page, tree->index_id, &tree->tree);
+    return open_handle(store, tree);
 }
 
 static firn_rc raise_no_tree(const char *name)
@@ -305,6 +352,10 @@ static firn_rc get_tree(struct store *store, const char *name, unsigned flags, s
                         name);
     if (found == NULL)
         FIRN_TRY(make_tree(store, name, flags, &found));
+    bool versioned = flags & STORE_TREE_VERSIONED;
+    if (create && found->versioned != versioned)
+        return rc_raise(FIRN_E_INVALID, "tree \"%s\" %s: use it as it was made, or another name",
+                        name, versioned ? "is not for transactions" : "is for transactions");
     FIRN_TRY(store_open_tree(store, found));
     *tree = found->tree;
     return FIRN_OK;
@@ -316,6 +367,17 @@ firn_rc store_tree(struct store *store, const char *name, unsigned flags, struct
     firn_rc rc = get_tree(store, name, flags, tree);
     lock_give(&store->tree_mutex);
     return rc;
+}
+
+/* Transactions' background work is about it just now. */
+static void wait_for_pins(struct store *store, const struct store_tree *tree)
+{
+    while (tree->pins > 0) {
+        uint32_t seen = atomic_load_explicit(&store->unpinned, memory_order_acquire);
+        lock_give(&store->tree_mutex);
+        clock_sleep(clock_real(), &store->unpinned, seen, UINT64_MAX);
+        lock_take(&store->tree_mutex);
+    }
 }
 
 /* Where removing fails, what is left stays listed, so that nobody takes its name. */
@@ -331,6 +393,7 @@ static firn_rc drop_tree(struct store *store, const char *name)
         tree->state = STORE_TREE_LIVE;
         return rc;
     }
+    wait_for_pins(store, tree);
     close_handle(tree);
     FIRN_TRY(redo_flush(store->redo, end_lsn, REDO_FLUSH_SYNC));
     FIRN_TRY(remove_tree(store, tree));
@@ -377,7 +440,9 @@ void store_trees_close(struct store *store)
     for (size_t i = 0; i < store->tree_count; i++)
         free_tree(store->trees[i]);
     memory_free(store->trees);
+    memory_free(store->trees_by_id);
     store->trees = NULL;
+    store->trees_by_id = NULL;
     store->tree_count = 0;
     store->tree_capacity = 0;
     if (store->catalog != NULL)

@@ -29,10 +29,10 @@ names() { # TEXT: the check of the damaged copy fails and says so, wherever it i
     ! $FIRN check $small "$scratch/bad" > "$scratch/said" 2>&1 && grep -qE -- "$1" "$scratch/said"
 }
 
-check "everything is right" prints '^2 tablespaces, [0-9]+ pages, 2 trees, 8002 rows: everything is right$' $FIRN check $small "$scratch/good"
+check "everything is right" prints '^4 tablespaces, [0-9]+ pages, 2 trees, 8002 rows: everything is right$' $FIRN check $small "$scratch/good"
 check "by any number of threads" prints 'everything is right' $FIRN check $small --threads=16 "$scratch/good"
 check "--json" sh -c "$FIRN check $small --json $scratch/good > $scratch/json"
-check "it has the figures" jq -e '.passed and .tablespaces == 2 and .trees == 2 and .rows == 8002 and .pages > 20 and .findings == [] and .complete and .closed' "$scratch/json"
+check "it has the figures" jq -e '.passed and .tablespaces == 4 and .trees == 2 and .rows == 8002 and .pages > 20 and .findings == [] and .complete and .closed' "$scratch/json"
 
 # A byte in each page of a tablespace: whatever the page is, it is named.
 pages=$(($(stat -c %s "$scratch/good/main.firn") / 16384))

@@ -25,7 +25,7 @@ done
 check "no line is wider than a terminal" sh -c "! grep -nE '^.{101}' $scratch/text"
 
 check "--json" sh -c "$FIRN stat $small --json $scratch/db > $scratch/json"
-check "it has files" jq -e '.page_size_bytes == 8192 and (.tablespaces | length) == 2 and .classes.redo.directory == .directory + "/redo"
+check "it has files" jq -e '.page_size_bytes == 8192 and (.tablespaces | length) == 4 and .classes.redo.directory == .directory + "/redo"
     and (.tablespaces | map(select(.name == "main")) | .[0].size_bytes == .[0].pages * 8192 and .[0].pages_used < .[0].pages)' "$scratch/json"
 check "sizes are those of the files" test "$(jq '.tablespaces[] | select(.name == "main").size_bytes' "$scratch/json")" = "$(stat -c %s "$scratch/db/main.firn")"
 check "it has trees" jq -e '[.trees[].name] == ["main", "shared"] and all(.trees[]; .rows == 5001 and .height == 2 and .blob_pages >= 12
