@@ -4,37 +4,18 @@
  * The store has no transactions over several rows: load() puts row by row and asks for durability
  * once. An increment reads, decides and writes under the leaf's latch.
  */
-#include "kv.h"
-
-#include "base/units.h"
-#include "engine/store.h"
+#include "firn.h"
 
 #include <stdlib.h>
 
-struct env {
-    struct store *store;
-    struct btree *tree;
-};
-
 struct session {
-    struct env *env;
+    struct firn_env *env;
     struct store_session *session;
     struct btree_cursor *cursor;
     uint8_t value[KV_VALUE_BYTES];
 };
 
-static void check(firn_rc rc, const char *what)
-{
-    if (rc != FIRN_OK)
-        kv_die("firn: %s: %s", what, firn_error_text());
-}
-
-static const char *version(void)
-{
-    return firn_version();
-}
-
-static void *open_env(const struct kv_options *options)
+void *firn_env_open(const struct kv_options *options, unsigned tree_flags)
 {
     static const enum redo_flush flush[] = {
         [KV_BUFFERED] = REDO_FLUSH_NONE,
@@ -42,7 +23,7 @@ static void *open_env(const struct kv_options *options)
         [KV_WRITTEN] = REDO_FLUSH_WRITE,
     };
     const uint64_t mib = 1 << 20;
-    struct env *env = kv_alloc(sizeof *env);
+    struct firn_env *env = kv_alloc(sizeof *env);
     struct store_options store;
     store_options_init(&store);
     store.directory = options->directory;
@@ -57,15 +38,21 @@ static void *open_env(const struct kv_options *options)
     store.io_capacity = 2000;
     store.io_capacity_max = 20000;
     store.background_threads = !options->keep_log; /* no cleaner: no checkpoint */
-    check(store_open(&store, &env->store, NULL), "store_open");
-    check(store_tree(env->store, "kv", STORE_TREE_CREATE, &env->tree), "store_tree");
+    firn_check(store_open(&store, &env->store, NULL), "store_open");
+    firn_check(store_tree(env->store, "kv", STORE_TREE_CREATE | tree_flags, &env->tree),
+          "store_tree");
     return env;
 }
 
-static void close_env(void *pointer)
+static void *open_env(const struct kv_options *options)
 {
-    struct env *env = pointer;
-    check(store_close(env->store), "store_close");
+    return firn_env_open(options, 0);
+}
+
+void firn_env_close(void *pointer)
+{
+    struct firn_env *env = pointer;
+    firn_check(store_close(env->store), "store_close");
     free(env);
 }
 
@@ -73,7 +60,7 @@ static void *session_open(void *env)
 {
     struct session *session = kv_alloc(sizeof *session);
     session->env = env;
-    check(store_session_open(session->env->store, &session->session), "store_session_open");
+    firn_check(store_session_open(session->env->store, &session->session), "store_session_open");
     return session;
 }
 
@@ -94,21 +81,21 @@ static bool get(void *pointer, const uint8_t *key, uint8_t *value)
         store_get(session->session, session->env->tree, span_of(key, KV_KEY_BYTES), &found);
     if (rc == FIRN_E_NOT_FOUND)
         return false;
-    check(rc, "store_get");
+    firn_check(rc, "store_get");
     memcpy(value, found.bytes, KV_VALUE_BYTES);
     return true;
 }
 
 static void put_in(struct session *session, const uint8_t *key, const uint8_t *value)
 {
-    check(store_put(session->session, session->env->tree, span_of(key, KV_KEY_BYTES),
+    firn_check(store_put(session->session, session->env->tree, span_of(key, KV_KEY_BYTES),
                     span_of(value, KV_VALUE_BYTES)),
           "store_put");
 }
 
 static void commit(struct session *session)
 {
-    check(store_commit(session->session), "store_commit");
+    firn_check(store_commit(session->session), "store_commit");
 }
 
 static void put(void *pointer, const uint8_t *key, const uint8_t *value)
@@ -135,7 +122,7 @@ static void increment(void *pointer, const uint8_t *key)
 {
     struct session *session = pointer;
     struct btree_edit edit = {.decide = add_one, .context = session};
-    check(store_edit(session->session, session->env->tree, span_of(key, KV_KEY_BYTES), &edit),
+    firn_check(store_edit(session->session, session->env->tree, span_of(key, KV_KEY_BYTES), &edit),
           "store_edit");
     commit(session);
 }
@@ -150,27 +137,27 @@ static void load(void *pointer, const struct kv_row *rows, size_t count)
 static uint64_t scan(void *pointer, uint64_t *sum)
 {
     struct session *session = pointer;
-    struct env *env = session->env;
+    struct firn_env *env = session->env;
     uint64_t rows = 0;
     if (session->cursor == NULL)
-        check(btree_cursor_open(store_base(env->store), env->tree, &session->cursor),
+        firn_check(btree_cursor_open(store_base(env->store), env->tree, &session->cursor),
               "btree_cursor_open");
     struct btree_cursor *cursor = session->cursor;
     firn_rc rc = btree_cursor_seek(cursor, BTREE_SEEK_FIRST, span_of(NULL, 0));
     for (; rc == FIRN_OK; rc = btree_cursor_next(cursor)) {
         struct span value;
-        check(btree_cursor_value(cursor, &value), "btree_cursor_value");
+        firn_check(btree_cursor_value(cursor, &value), "btree_cursor_value");
         kv_row_visit(btree_cursor_key(cursor).bytes, value.bytes, sum);
         rows++;
     }
     if (rc != FIRN_E_NOT_FOUND)
-        check(rc, "btree_cursor_next");
+        firn_check(rc, "btree_cursor_next");
     return rows;
 }
 
-static uint64_t log_bytes(void *pointer)
+uint64_t firn_env_log_bytes(void *pointer)
 {
-    struct env *env = pointer;
+    struct firn_env *env = pointer;
     struct store_status status;
     store_status(env->store, &status);
     return status.checkpoint_age_bytes;
@@ -180,9 +167,9 @@ const struct kv_driver kv_firn = {
     .name = "firn",
     .has_log = true,
     .direct = true,
-    .version = version,
+    .version = firn_version,
     .open = open_env,
-    .close = close_env,
+    .close = firn_env_close,
     .session_open = session_open,
     .session_close = session_close,
     .get = get,
@@ -190,5 +177,5 @@ const struct kv_driver kv_firn = {
     .increment = increment,
     .load = load,
     .scan = scan,
-    .log_bytes = log_bytes,
+    .log_bytes = firn_env_log_bytes,
 };

@@ -72,7 +72,7 @@ struct kv_driver {
 };
 
 extern const struct kv_driver kv_lmdb, kv_wiredtiger, kv_rocksdb, kv_rocksdb_txn, kv_sqlite, kv_bdb,
-    kv_firn;
+    kv_firn, kv_firn_txn;
 
 /** Say what failed and end the process. */
 _Noreturn void kv_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
