@@ -63,18 +63,11 @@ static size_t head_bytes(unsigned kind)
     case UNDO_RECORD:
         return UNDO_NEAR_BYTES;
     case UNDO_FAR_RECORD:
-    case UNDO_SKIP:
     case UNDO_XID:
         return UNDO_FAR_BYTES;
     default:
         return 0;
     }
-}
-
-/** Only records and names have data. */
-static bool may_have_data(unsigned kind)
-{
-    return kind != UNDO_LOG && kind != UNDO_SKIP;
 }
 
 static struct undo_log_head log_head_get(const uint8_t *entry)
@@ -103,7 +96,7 @@ bool undo_entry_get(const uint8_t *page, uint32_t page_size_bytes, uint32_t offs
     unsigned kind = at[2];
     size_t before_data = head_bytes(kind);
     if (before_data == 0 || size_bytes < before_data || offset + size_bytes > end ||
-        (size_bytes > before_data && !may_have_data(kind)))
+        (size_bytes > before_data && kind == UNDO_LOG))
         return false;
     *entry = (struct undo_entry){.kind = (enum undo_kind)kind, .size_bytes = size_bytes};
     if (kind == UNDO_LOG)
@@ -149,7 +142,7 @@ bool undo_page_append(uint8_t *page, uint32_t page_size_bytes, struct span paylo
         size_bytes = UNDO_LOG_BYTES;
     if (head_bytes(kind) == 0 || size_bytes < head_bytes(kind) ||
         (kind == UNDO_LOG && payload.size_bytes != UNDO_APPEND_LOG_BYTES) ||
-        (kind == UNDO_SKIP && size_bytes != UNDO_FAR_BYTES) || (kind == UNDO_RECORD && last == 0) ||
+        (kind == UNDO_RECORD && last == 0) ||
         offset + size_bytes > undo_page_limit(page_size_bytes))
         return false;
     uint8_t *at = page + offset;

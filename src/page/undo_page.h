@@ -91,8 +91,7 @@ enum undo_kind {
     UNDO_RECORD = 2, /* previous u16: the entry before it on this page, which is also the one before
                         it in its log; then the record */
     UNDO_FAR_RECORD = 3, /* previous, a position; then the record */
-    UNDO_SKIP = 4,       /* previous, a position: what is between counts no more */
-    UNDO_XID = 5,        /* previous, a position; then the name of a prepared transaction */
+    UNDO_XID = 4,        /* previous, a position; then the name of a prepared transaction */
 };
 
 enum {
@@ -108,7 +107,7 @@ enum {
     UNDO_LOG_AT_FLAGS = 24,                  /* u8 */
     UNDO_LOG_AT_NUMBER = 25,                 /* u64, commit number */
     UNDO_LOG_AT_LAST = 33,                   /* position of the last record that counts */
-    UNDO_LOG_AT_END = 39,                    /* position behind the log */
+    UNDO_LOG_AT_END = 39,                    /* position behind the log when this was written */
     UNDO_LOG_BYTES = 45,
     UNDO_LOG_STATE_BYTES = UNDO_LOG_BYTES - UNDO_LOG_AT_STATE,
 };

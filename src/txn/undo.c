@@ -256,6 +256,13 @@ static firn_rc add_file(const struct space_info *info, void *context)
     return FIRN_OK;
 }
 
+static void add_segment(const struct undo_segment *segment, struct undo_counters *counters)
+{
+    counters->records += atomic_load_explicit(&segment->records, memory_order_relaxed);
+    counters->record_bytes += atomic_load_explicit(&segment->record_bytes, memory_order_relaxed);
+    counters->logs += atomic_load_explicit(&segment->logs, memory_order_relaxed);
+}
+
 firn_rc undo_counters(struct undo_set *set, struct undo_counters *counters)
 {
     struct file_bytes sum = {.set = set};
@@ -263,14 +270,16 @@ firn_rc undo_counters(struct undo_set *set, struct undo_counters *counters)
     *counters = (struct undo_counters){
         .pages = atomic_load_explicit(&set->pages, memory_order_relaxed),
         .file_bytes = sum.bytes,
-        .records = atomic_load_explicit(&set->records, memory_order_relaxed),
-        .record_bytes = atomic_load_explicit(&set->record_bytes, memory_order_relaxed),
-        .logs = atomic_load_explicit(&set->logs, memory_order_relaxed),
     };
     undo_lock(set);
     for (unsigned i = 0; i < set->space_count; i++)
         counters->segments += set->tablespaces[i].segments;
     counters->segments_in_use = set->in_use;
+    counters->records = set->gone_records;
+    counters->record_bytes = set->gone_record_bytes;
+    for (unsigned i = 0; i < set->segment_count; i++)
+        if (set->segments[i] != NULL)
+            add_segment(set->segments[i], counters);
     undo_unlock(set);
     return FIRN_OK;
 }

@@ -11,7 +11,7 @@
  * What is below the tail never changes, except for a log's header, and goes only when no snapshot
  * is open that is older than the log's end; so whoever has a roll pointer out of a row and an open
  * snapshot reads the record without a lock. Positions are not used twice within a log's life:
- * rolling back to a savepoint appends a record that says which ones count no more.
+ * rolling back to a savepoint writes into the log's header which ones count no more.
  *
  * Records are appended in the mini-transaction that changes what they are about, so both are there
  * after a crash, or neither. FORMAT.md has the bytes.
@@ -128,7 +128,7 @@ size_t undo_append_log_bytes(size_t record_bytes);
 
 /** From now on only what was there at `last` counts (a savepoint's, 0 for all of it): what came
  * later has been undone. Also in the course of rolling back, so that after a crash less is left to
- * be looked at. No latch is held. */
+ * be looked at. Needs no room: undoing works on a full disk. No latch is held. */
 firn_rc undo_rewind(struct undo_log *log, struct mtr *mtr, undo_pointer last);
 
 /** Latch the page of the log's header, if there is one, in a mini-transaction begun with
@@ -201,8 +201,8 @@ struct undo_finished {
     undo_pointer last; /* begin there, go on by `previous` */
 };
 
-/** Segments are purged each on its own, by one thread at a time: @return how many there are now;
- * they are counted from 0. */
+/** Segments are purged each on its own, by one thread at a time: @return how many numbers, from 0,
+ * they have now; some may have been given up. */
 unsigned undo_segment_count(const struct undo_set *set);
 
 /** Look at a segment's oldest log. FIRN_E_NOT_FOUND without an error text: it has none that has

@@ -101,24 +101,9 @@ firn_rc undo_append(struct undo_log *log, struct mtr *mtr, struct span record)
     put_entry(log, mtr, page, is_near ? UNDO_RECORD : UNDO_FAR_RECORD, record);
     log->last = undo_pointer_of(log->segment->space, at);
     log->records++;
-    atomic_fetch_add_explicit(&log->set->records, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&log->set->record_bytes, record.size_bytes, memory_order_relaxed);
+    undo_count(&log->segment->records, 1);
+    undo_count(&log->segment->record_bytes, record.size_bytes);
     return FIRN_OK;
-}
-
-firn_rc undo_rewind(struct undo_log *log, struct mtr *mtr, undo_pointer last)
-{
-    struct mtr_page *page;
-    if (last == log->last)
-        return FIRN_OK;
-    FIRN_TRY(undo_make_room(log, mtr, 0));
-    FIRN_TRY(mtr_begin(mtr, mtr_cost(UNDO_APPEND_MAX_BYTES)));
-    firn_rc rc = fix_tail(log, mtr, &page);
-    if (rc == FIRN_OK) {
-        log->last = last;
-        put_entry(log, mtr, page, UNDO_SKIP, span_of(NULL, 0));
-    }
-    return undo_finish_mtr(mtr, rc);
 }
 
 /* ---- States ---- */
@@ -145,10 +130,18 @@ static firn_rc write_state(const struct undo_log *log, struct mtr *mtr,
     return FIRN_OK;
 }
 
+static struct undo_log_head state_of(const struct undo_log *log, enum undo_state state)
+{
+    return (struct undo_log_head){
+        .state = (uint8_t)state,
+        .last = undo_position_of(log->last),
+        .end = {log->tail_page, (uint16_t)log->tail_offset},
+    };
+}
+
 /* Append the name, to which the header then leads instead of to the last record. */
 static firn_rc prepare(struct undo_log *log, struct mtr *mtr, struct span xid)
 {
-    struct undo_log_head head = {.state = UNDO_PREPARED};
     struct mtr_page *tail;
     ENSURE(xid.size_bytes <= UNDO_XID_MAX && undo_place(log, xid.size_bytes) != 0);
     FIRN_TRY(mtr_reserve(mtr, UNDO_HEADER_LOG_BYTES));
@@ -156,8 +149,10 @@ static firn_rc prepare(struct undo_log *log, struct mtr *mtr, struct span xid)
     FIRN_TRY(fix_tail(log, mtr, &tail));
     if (!log->is_written)
         put_header(log, mtr, tail);
-    head.last = (struct undo_position){log->tail_page, (uint16_t)log->tail_offset};
+    struct undo_position at = {log->tail_page, (uint16_t)log->tail_offset};
     put_entry(log, mtr, tail, UNDO_XID, xid);
+    struct undo_log_head head = state_of(log, UNDO_PREPARED);
+    head.last = at;
     return write_state(log, mtr, &head);
 }
 
@@ -169,25 +164,36 @@ static void note_end(struct undo_log *log, uint64_t number)
         segment->number = number;
     /* With the header latched: who sees that the log has ended, sees it counted. */
     atomic_fetch_add_explicit(&segment->logs, 1, memory_order_release);
-    atomic_fetch_add_explicit(&log->set->logs, 1, memory_order_relaxed);
 }
 
 firn_rc undo_mark(struct undo_log *log, struct mtr *mtr, enum undo_state state, uint64_t number,
                   struct span xid)
 {
-    struct undo_log_head head = {.state = (uint8_t)state, .last = undo_position_of(log->last)};
     if (state == UNDO_PREPARED)
         return prepare(log, mtr, xid);
     if (!log->is_written)
         return FIRN_OK;
     FIRN_TRY(undo_latch_header(log, mtr));
+    struct undo_log_head head = state_of(log, state);
     if (state != UNDO_ACTIVE) {
         head.flags = state == UNDO_COMMITTED && log->has_work ? UNDO_FLAG_HAS_WORK : 0;
         head.number = number;
-        head.end = (struct undo_position){log->tail_page, (uint16_t)log->tail_offset};
         note_end(log, number);
     }
     return write_state(log, mtr, &head);
+}
+
+firn_rc undo_rewind(struct undo_log *log, struct mtr *mtr, undo_pointer last)
+{
+    if (last == log->last)
+        return FIRN_OK;
+    FIRN_TRY(mtr_begin(mtr, UNDO_HEADER_LOG_BYTES));
+    firn_rc rc = undo_latch_header(log, mtr);
+    if (rc == FIRN_OK) {
+        log->last = last;
+        rc = undo_mark(log, mtr, UNDO_ACTIVE, 0, span_of(NULL, 0));
+    }
+    return undo_finish_mtr(mtr, rc);
 }
 
 void undo_end(struct undo_log *log)

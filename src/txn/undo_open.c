@@ -6,6 +6,8 @@
 
 #include "base/check.h"
 
+static const char out_of_order[] = "is not where its segment's chain of pages has it";
+
 /* Copy a page's header; entry, if not NULL, is set to the entry at an offset, or all zeros. */
 static firn_rc read_page(struct undo_set *set, const struct undo_segment *segment, uint32_t page_no,
                          uint32_t offset, struct undo_page_head *head, struct undo_entry *entry)
@@ -48,8 +50,7 @@ static firn_rc step_back(struct undo_set *set, const struct undo_segment *segmen
     uint32_t ordinal = head->ordinal;
     FIRN_TRY(read_page(set, segment, prev, 0, head, NULL));
     if (head->ordinal + 1 != ordinal || head->next != *page_no)
-        return undo_raise_page(segment->space, prev,
-                               "is not before the page it ought to be before");
+        return undo_raise_page(segment->space, prev, out_of_order);
     *page_no = prev;
     return FIRN_OK;
 }
@@ -85,21 +86,33 @@ static firn_rc read_log(struct undo_set *set, const struct undo_segment *segment
 
 /* ---- Logs that have not ended ---- */
 
-/* Find the last record that counts, from the last entry. */
+/* Does a log end where it did when its header was written? */
+static bool nothing_has_come(const struct undo_log_head *log, uint32_t page_no,
+                             const struct undo_page_head *page)
+{
+    return undo_position_equal(log->end, (struct undo_position){page_no, page->free});
+}
+
+/* Find the last record that counts: what the header says, if nothing has come since; otherwise the
+ * last entry. Pages may have been added behind it. */
 static firn_rc find_last_record(struct undo_set *set, const struct undo_segment *segment,
-                                struct undo_position *last)
+                                const struct undo_log_head *log, struct undo_position *last)
 {
     uint32_t page_no = segment->tail_page;
     struct undo_page_head head;
     struct undo_entry entry;
     FIRN_TRY(read_page(set, segment, page_no, 0, &head, NULL));
-    while (head.last == 0 && page_no != segment->head_page)
+    while (!nothing_has_come(log, page_no, &head) && head.last == 0 &&
+           page_no != segment->head_page)
         FIRN_TRY(step_back(set, segment, &page_no, &head));
+    if (nothing_has_come(log, page_no, &head)) {
+        *last = log->last;
+        return FIRN_OK;
+    }
     FIRN_TRY(read_page(set, segment, page_no, head.last, &head, &entry));
-    if (entry.kind == UNDO_RECORD || entry.kind == UNDO_FAR_RECORD)
-        *last = (struct undo_position){page_no, head.last};
-    else
-        *last = entry.previous;
+    if (entry.kind != UNDO_RECORD && entry.kind != UNDO_FAR_RECORD)
+        return undo_raise_page(segment->space, page_no, "does not end with a record");
+    *last = (struct undo_position){page_no, head.last};
     return FIRN_OK;
 }
 
@@ -125,7 +138,7 @@ static firn_rc adopt(struct undo_set *set, struct undo_segment *segment, struct 
     if (log->state == UNDO_PREPARED)
         FIRN_TRY(find_xid(set, segment, log->last, &last));
     else
-        FIRN_TRY(find_last_record(set, segment, &last));
+        FIRN_TRY(find_last_record(set, segment, log, &last));
     segment->is_unfinished = true;
     segment->unfinished_state = (enum undo_state)log->state;
     segment->unfinished = (struct undo_log){
@@ -188,25 +201,42 @@ firn_rc undo_each_unfinished(struct undo_set *set, undo_unfinished_visit *visit,
 
 /* ---- Segments ---- */
 
-/* Count the logs from `first` to the last that has ended. */
-static firn_rc count_logs(struct undo_set *set, struct undo_segment *segment, uint32_t last_ended)
+firn_rc undo_segment_first(struct undo_set *set, struct undo_segment *segment,
+                           struct undo_log_head *log)
 {
-    struct undo_position at = segment->first;
     struct undo_page_head head;
     struct undo_entry entry;
-    FIRN_TRY(read_page(set, segment, at.page_no, at.offset, &head, &entry));
-    while (at.offset == head.free && head.next != PAGE_NONE) {
-        at = (struct undo_position){head.next, UNDO_ENTRIES_AT};
-        FIRN_TRY(read_page(set, segment, at.page_no, at.offset, &head, &entry));
+    uint32_t page_no = segment->first.page_no;
+    FIRN_TRY(read_page(set, segment, page_no, segment->first.offset, &head, &entry));
+    while (segment->first.offset == head.free) {
+        uint32_t ordinal = head.ordinal;
+        if (head.next == PAGE_NONE)
+            return FIRN_E_NOT_FOUND;
+        page_no = head.next;
+        FIRN_TRY(read_page(set, segment, page_no, UNDO_ENTRIES_AT, &head, &entry));
+        if (head.ordinal != ordinal + 1) /* they could go round in a circle */
+            return undo_raise_page(segment->space, page_no, out_of_order);
+        segment->first = (struct undo_position){page_no, UNDO_ENTRIES_AT};
     }
-    if (at.offset == head.free)
+    if (entry.kind != UNDO_LOG)
+        return undo_raise_page(segment->space, page_no, "has no log where the oldest ought to be");
+    *log = entry.log;
+    return FIRN_OK;
+}
+
+/* Count the logs from the oldest to the last that has ended. */
+static firn_rc count_logs(struct undo_set *set, struct undo_segment *segment, uint32_t last_ended)
+{
+    struct undo_log_head oldest = {0};
+    firn_rc rc = undo_segment_first(set, segment, &oldest);
+    if (rc == FIRN_E_NOT_FOUND)
         return FIRN_OK;
-    uint32_t logs = last_ended + 1 - entry.log.sequence;
-    if (entry.kind != UNDO_LOG || (int32_t)logs < 0)
-        return undo_raise_page(segment->space, at.page_no,
-                               "has no log where the oldest of its segment ought to be");
+    FIRN_TRY(rc);
+    uint32_t logs = last_ended + 1 - oldest.sequence;
+    if ((int32_t)logs < 0)
+        return undo_raise_page(segment->space, segment->first.page_no,
+                               "has a log as its segment's oldest that is newer than its last");
     atomic_store_explicit(&segment->logs, logs, memory_order_relaxed);
-    atomic_fetch_add_explicit(&set->logs, logs, memory_order_relaxed);
     return FIRN_OK;
 }
 

@@ -50,34 +50,6 @@ static struct undo_segment *claimed(struct undo_set *set, unsigned index)
     return segment;
 }
 
-/* Read the header of the log at `first`, or where the next page begins. FIRN_E_NOT_FOUND without an
- * error text: there is none yet. */
-static firn_rc read_first(struct undo_set *set, struct undo_segment *segment,
-                          struct undo_log_head *log)
-{
-    for (;;) {
-        struct buffer_frame *frame;
-        struct undo_page_head head;
-        struct undo_entry entry;
-        struct undo_position at = segment->first;
-        FIRN_TRY(undo_segment_look(set, segment, at.page_no, &frame));
-        const uint8_t *page = buffer_page(set->pool, frame);
-        undo_page_head_get(page, &head);
-        bool is_log =
-            undo_entry_get(page, set->page_size_bytes, at.offset, &entry) && entry.kind == UNDO_LOG;
-        buffer_unfix(set->pool, frame, BUFFER_SHARED);
-        if (is_log) {
-            *log = entry.log;
-            return FIRN_OK;
-        }
-        if (at.offset != head.free)
-            return undo_raise_page(segment->space, at.page_no, "has no log where one ought to be");
-        if (head.next == PAGE_NONE)
-            return FIRN_E_NOT_FOUND;
-        segment->first = (struct undo_position){head.next, UNDO_ENTRIES_AT};
-    }
-}
-
 static firn_rc find_finished(struct undo_set *set, struct undo_segment *segment,
                              struct undo_finished *finished)
 {
@@ -85,7 +57,7 @@ static firn_rc find_finished(struct undo_set *set, struct undo_segment *segment,
     /* Pairs with undo_mark: most segments have nothing to purge, and that costs no page. */
     if (atomic_load_explicit(&segment->logs, memory_order_acquire) == 0)
         return FIRN_E_NOT_FOUND;
-    FIRN_TRY(read_first(set, segment, &log));
+    FIRN_TRY(undo_segment_first(set, segment, &log));
     if (log.state != UNDO_COMMITTED && log.state != UNDO_ROLLED_BACK)
         return FIRN_E_NOT_FOUND;
     segment->end = log.end;
@@ -116,7 +88,6 @@ firn_rc undo_purge_done(struct undo_set *set, struct mtr *mtr, unsigned segment)
     if (found->ended_number > found->purged_number)
         found->purged_number = found->ended_number;
     atomic_fetch_sub_explicit(&found->logs, 1, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&set->logs, 1, memory_order_relaxed);
     firn_rc rc = undo_segment_free_passed(set, mtr, found);
     unclaim(set, found);
     return rc;
@@ -170,13 +141,14 @@ static firn_rc tidy(struct undo_set *set, struct mtr *mtr, struct undo_segment *
 struct file_size {
     uint32_t space;
     uint32_t pages;
+    uint32_t used;
 };
 
 static firn_rc find_size(const struct space_info *info, void *context)
 {
     struct file_size *size = context;
     if (info->space == size->space)
-        size->pages = info->pages;
+        *size = (struct file_size){info->space, info->pages, info->pages_used};
     return FIRN_OK;
 }
 
@@ -186,7 +158,9 @@ static firn_rc shrink(struct undo_set *set, struct mtr *mtr, uint32_t space, uin
     struct file_size size = {.space = space};
     uint64_t given_back;
     FIRN_TRY(space_each(set->spaces, find_size, &size));
-    if ((uint64_t)size.pages * set->page_size_bytes <= min_bytes)
+    /* Not a checkpoint for less than an extent. */
+    if ((uint64_t)size.pages * set->page_size_bytes <= min_bytes ||
+        size.pages - size.used < SPACE_EXTENT_PAGES)
         return FIRN_OK;
     FIRN_TRY(space_shrink(set->spaces, mtr, space, &given_back));
     *pages += given_back;

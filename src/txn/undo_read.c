@@ -43,7 +43,8 @@ static bool copy_record(const uint8_t *page, uint32_t page_size_bytes, uint32_t 
     *previous = entry.previous;
     if (entry.kind == UNDO_RECORD) {
         /* The log's header, or a record. */
-        if (!undo_entry_get(page, page_size_bytes, entry.previous.offset, &before))
+        if (entry.previous.offset >= offset ||
+            !undo_entry_get(page, page_size_bytes, entry.previous.offset, &before))
             return false;
         if (before.kind == UNDO_LOG)
             previous->offset = 0;

@@ -12,6 +12,7 @@
 #include <inttypes.h>
 
 enum {
+    SEGMENT_ALIGNMENT_BYTES = 64,
     /* So many, and a map page for each at worst, directory and page 0 fit into a
        mini-transaction. */
     FREE_PAGES_MAX = 16,
@@ -140,9 +141,11 @@ firn_rc undo_segment_enter(struct undo_set *set, struct undo_space *space, uint3
                            struct undo_segment **segment)
 {
     unsigned index;
-    struct undo_segment *made = memory_zalloc(1, sizeof *made);
+    /* No cache line with another one: each is written by a thread of its own. */
+    struct undo_segment *made = memory_alloc_aligned(sizeof *made, SEGMENT_ALIGNMENT_BYTES);
     if (made == NULL)
         return rc_raise(FIRN_E_NOMEM, "no memory for an undo segment");
+    memset(made, 0, sizeof *made);
     firn_rc rc = have_index(set, &index);
     if (rc != FIRN_OK) {
         memory_free(made);
@@ -164,6 +167,8 @@ firn_rc undo_segment_enter(struct undo_set *set, struct undo_space *space, uint3
 void undo_segment_remove(struct undo_set *set, struct undo_segment *segment)
 {
     ASSERT(segment->in_use && segment->claimed);
+    set->gone_records += atomic_load_explicit(&segment->records, memory_order_relaxed);
+    set->gone_record_bytes += atomic_load_explicit(&segment->record_bytes, memory_order_relaxed);
     segment->space->taken[segment->slot] = 0;
     segment->space->segments--;
     set->segments[segment->index] = NULL;

@@ -38,8 +38,10 @@ struct undo_segment {
     /* The tail: whose it is that has the segment in use. */
     uint32_t tail_page;
     uint32_t tail_offset;
-    uint32_t sequence; /* of the last log */
-    uint64_t number;   /* the largest of its logs' */
+    uint32_t sequence;        /* of the last log */
+    uint64_t number;          /* the largest of its logs' */
+    _Atomic uint64_t records; /* appended; written by the owner alone */
+    _Atomic uint64_t record_bytes;
 
     /* The head: whose it is that has claimed it. */
     uint32_t head_page;
@@ -68,9 +70,6 @@ struct undo_set {
     _Atomic uint64_t id_limit; /* the log knows it */
 
     _Atomic uint64_t pages;
-    _Atomic uint64_t records;
-    _Atomic uint64_t record_bytes;
-    _Atomic uint64_t logs;
 
     pthread_mutex_t mutex; /* protects what follows, and what says so above; nothing is latched or
                               waited for behind it */
@@ -79,7 +78,16 @@ struct undo_set {
     unsigned segment_capacity;
     struct undo_segment *free; /* the one used last first */
     unsigned in_use;
+    uint64_t gone_records; /* of segments that were given up */
+    uint64_t gone_record_bytes;
 };
+
+/** Add to a counter that one thread at a time writes and others read. */
+static inline void undo_count(_Atomic uint64_t *counter, uint64_t by)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by,
+                          memory_order_relaxed);
+}
 
 /** Take and give back the set's mutex. */
 static inline void undo_lock(struct undo_set *set)
@@ -155,6 +163,11 @@ void undo_segment_release(struct undo_set *set, struct undo_segment *segment);
 /** Enter a segment that a directory tells of, and find how its last log ended. */
 firn_rc undo_segment_open(struct undo_set *set, struct undo_space *space, uint32_t slot_no,
                           const struct undo_slot *slot);
+
+/** Read the header of the log at `first`, which moves on to the next page where that is where it
+ * stands. The segment is claimed. FIRN_E_NOT_FOUND without an error text: there is none yet. */
+firn_rc undo_segment_first(struct undo_set *set, struct undo_segment *segment,
+                           struct undo_log_head *log);
 
 /** Take a free segment, or make one: it is the caller's to use. */
 firn_rc undo_segment_take(struct undo_set *set, struct mtr *mtr, struct undo_segment **segment);

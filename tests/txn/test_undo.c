@@ -178,6 +178,30 @@ static void rewinding_all_leaves_no_record(void **state)
     ASSERT_OK(undo_purge_done(undo, &world.mtr, 0));
 }
 
+/* A statement is to be undone also when the disk is full. */
+static void rewinding_needs_no_room(void **state)
+{
+    (void)state;
+    struct undo_log log;
+    struct undo_counters before;
+    struct undo_counters after;
+    undo_pointer first = 0;
+    undo_pointer at;
+    uint64_t numbers[] = {1};
+    ASSERT_OK(undo_begin(undo, &world.mtr, 8, &log));
+    append(&log, 1, &first);
+    while (undo_place(&log, 0) != 0)
+        ASSERT_OK(append_to(&log, &world.mtr, span_of(NULL, 0), &at));
+    ASSERT_OK(undo_counters(undo, &before));
+    ASSERT_OK(undo_rewind(&log, &world.mtr, first));
+    ASSERT_OK(undo_rewind(&log, &world.mtr, 0));
+    ASSERT_OK(undo_counters(undo, &after));
+    assert_int_equal(after.pages, before.pages);
+    append(&log, 1, NULL);
+    assert_records(log.last, numbers, 1);
+    ASSERT_OK(finish(&log, &world.mtr, UNDO_COMMITTED, 4));
+}
+
 /* ---- After opening ---- */
 
 struct found {
@@ -295,6 +319,34 @@ static void a_long_log_is_found_by_its_tail(void **state)
     ASSERT_OK(finish(&found.logs[0], &world.mtr, UNDO_COMMITTED, 1));
     reopen(&found);
     assert_int_equal(found.count, 0);
+}
+
+/* The header says where the log ended; a page that is added before or after changes nothing. */
+static void a_rewind_is_found_behind_empty_pages(void **state)
+{
+    (void)state;
+    for (unsigned when = 0; when < 3; when++) {
+        struct undo_log log;
+        struct found found;
+        undo_pointer first = 0;
+        static const uint64_t numbers[] = {1, 2};
+        size_t most = undo_record_max(PAGE);
+        ASSERT_OK(undo_begin(undo, &world.mtr, 9 + when, &log));
+        append(&log, 1, &first);
+        append(&log, 2, NULL);
+        if (when == 1)
+            ASSERT_OK(undo_make_room(&log, &world.mtr, most));
+        ASSERT_OK(undo_rewind(&log, &world.mtr, first));
+        if (when == 2)
+            ASSERT_OK(undo_make_room(&log, &world.mtr, most));
+        reopen(&found);
+        assert_int_equal(found.count, 1);
+        assert_records(found.logs[0].last, numbers, 1);
+        append(&found.logs[0], 2, NULL);
+        reopen(&found);
+        assert_records(found.logs[0].last, numbers, 2);
+        ASSERT_OK(finish(&found.logs[0], &world.mtr, UNDO_COMMITTED, 1));
+    }
 }
 
 static void ids_begin_above_all_that_were_covered(void **state)
@@ -540,10 +592,12 @@ int main(void)
         TEST(a_place_stays_until_it_is_taken),
         TEST(what_was_rewound_is_passed_over),
         TEST(rewinding_all_leaves_no_record),
+        TEST(rewinding_needs_no_room),
         TEST(what_has_not_ended_is_found_after_opening),
         TEST(a_log_without_records_can_be_prepared),
         TEST(a_prepared_log_that_is_rolled_back_comes_back_active),
         TEST(a_long_log_is_found_by_its_tail),
+        TEST(a_rewind_is_found_behind_empty_pages),
         TEST(ids_begin_above_all_that_were_covered),
         TEST(purge_sees_logs_in_their_order),
         TEST(purge_stops_at_what_has_not_ended),
