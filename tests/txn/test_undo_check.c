@@ -162,7 +162,7 @@ static void wrong_free(void)
 
 static void wrong_last(void)
 {
-    poke_u16(page_of_segment(1), UNDO_AT_LAST, UNDO_ENTRIES_AT);
+    poke_u16(page_of_segment(1), UNDO_AT_LAST, UNDO_ENTRIES_AT + 1);
 }
 
 static void wrong_running_log(void)
@@ -294,9 +294,10 @@ static void each_broken_rule_is_told(void **state)
 {
     for (unsigned i = 0; i < ARRAY_COUNT(rules); i++) {
         rules[i].break_it();
-        assert_int_equal(check(), FIRN_E_CORRUPT);
+        firn_rc rc = check();
         if (strstr(said, rules[i].problem) == NULL)
             print_error("rule %u (%s): %s\n", i, rules[i].problem, said);
+        assert_int_equal(rc, FIRN_E_CORRUPT);
         assert_non_null(strstr(said, rules[i].problem));
         assert_non_null(strstr(said, "undo tablespace undo_001, segment 0, page "));
         teardown(state);

@@ -11,7 +11,7 @@
 static struct sim_disk *made;
 static uint64_t seed;
 
-enum { STEPS = 70 };
+enum { STEPS = 72 };
 
 static int setup(void **state)
 {
@@ -108,8 +108,11 @@ static bool live_with_fault(uint64_t k, enum fault_kind kind, unsigned targets, 
         injector,
         &(struct fault_plan){.kind = kind, .targets = targets, .first = k, .error = error}, 1);
     firn_rc rc = undo_world_open_set(false, TABLESPACES);
-    if (rc == FIRN_OK)
-        rc = model_live(STEPS);
+    for (unsigned i = 0; i < 6 && rc == FIRN_OK; i++) {
+        rc = model_live(STEPS / 6);
+        if (rc == FIRN_OK)
+            rc = model_flush();
+    }
     bool hit = fault_hits(injector) > 0;
     fault_set_plans(injector, NULL, 0);
     undo_world_abandon();
