@@ -72,7 +72,7 @@ static void every_step_can_be_the_last(void **state)
                 undo_world_abandon();
             sim_disk_destroy(disk);
         }
-        assert_true(step > 10);
+        assert_true(step > 5);
     }
 }
 

@@ -402,6 +402,8 @@ static inline firn_rc model_live(unsigned steps)
             FIRN_TRY(model_tidy());
         else
             FIRN_TRY(model_step(&model.live[rng_below(&model.rng, MODEL_LIVE)]));
+        if (rng_below(&model.rng, 25) == 0)
+            FIRN_TRY(model_flush());
         if (rng_below(&model.rng, 40) == 0)
             FIRN_TRY(buffer_flush(world.pool, UINT64_MAX));
     }
