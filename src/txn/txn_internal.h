@@ -215,6 +215,7 @@ firn_rc txn_undo_all(struct txn_session *session, struct txn *txn);
 
 /* ---- purge.c ---- */
 
+/** Start as many threads as the set's options say, and end them. FIRN_E_INVALID, FIRN_E_NOMEM */
 firn_rc purge_open(struct txn_set *set, struct purge **purge);
 void purge_close(struct purge *purge);
 
