@@ -310,6 +310,7 @@ firn_rc txn_rollback_to(struct txn_session *session, const struct txn_savepoint 
     struct txn *txn = session->txn;
     if (txn->log.last == savepoint->last)
         return FIRN_OK;
-    FIRN_TRY(txn_undo_to(session, txn, savepoint->last));
+    session->views++; /* cursors' copies have what is undone now */
+    FIRN_TRY(txn_undo_to(session, txn, savepoint->last, true));
     return undo_rewind(&txn->log, btree_session_mtr(session->tree), savepoint->last);
 }

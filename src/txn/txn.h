@@ -150,8 +150,9 @@ struct txn_savepoint {
 };
 firn_rc txn_savepoint(struct txn_session *session, struct txn_savepoint *savepoint);
 
-/** Undo what was done since; locks are kept, the transaction lives on. After an error it is to be
- * rolled back. */
+/** Undo what was done since; the transaction lives on, and what it has locked or changed stays
+ * locked (rows changed since as far as there is memory for locks; under serializable FIRN_E_NOMEM
+ * beyond that). After an error it is to be rolled back. */
 firn_rc txn_rollback_to(struct txn_session *session, const struct txn_savepoint *savepoint);
 
 /** Begin a statement: under read committed what is committed by now is seen from here on. */

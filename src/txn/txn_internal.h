@@ -41,8 +41,8 @@ struct txn_session {
     struct txn_session *previous;
     struct btree_session *tree;
     struct snapshot *snapshot;
-    uint64_t views;    /* snapshots taken so far: what was copied under an older one is stale */
-    struct txn *txn;   /* NULL: none is open */
+    uint64_t views;  /* grows when copies of leaves become stale: a new snapshot, changes undone */
+    struct txn *txn; /* NULL: none is open */
     struct txn *spare; /* for the next one */
     uint64_t number;   /* for people: which session this is */
     enum txn_isolation isolation;
@@ -207,8 +207,10 @@ enum txn_lock txn_read_lock(const struct txn_session *session, enum txn_lock loc
 
 /* ---- rollback.c ---- */
 
-/** Undo the records of a log from its newest back to where `last` was the newest. */
-firn_rc txn_undo_to(struct txn_session *session, struct txn *txn, undo_pointer last);
+/** Undo the records of a log from its newest back to where `last` was the newest.
+ * @param keeps_locks  the transaction lives on, and what it had changed stays locked */
+firn_rc txn_undo_to(struct txn_session *session, struct txn *txn, undo_pointer last,
+                    bool keeps_locks);
 
 /** Roll back wholly and finish. On failure it is as far as it came; call it again. */
 firn_rc txn_undo_all(struct txn_session *session, struct txn *txn);
