@@ -150,12 +150,17 @@ static firn_rc record_nothing(uint64_t number, void *context)
 
 firn_rc txn_make_writer(struct txn_session *session)
 {
-    struct txn_set *set = session->set;
-    struct txn *txn = session->txn;
-    if (txn == NULL)
+    if (session->txn == NULL)
         return raise_none_open();
     if (session->read_only)
         return rc_raise(FIRN_E_MISUSE, "the transaction was begun as one that only reads");
+    return txn_give_id(session);
+}
+
+firn_rc txn_give_id(struct txn_session *session)
+{
+    struct txn_set *set = session->set;
+    struct txn *txn = session->txn;
     if (txn->id != 0)
         return FIRN_OK;
     struct mtr *mtr = btree_session_mtr(session->tree);

@@ -105,7 +105,10 @@ struct txn_set {
 firn_rc txn_new(struct txn_set *set, struct txn **txn);
 void txn_free(struct txn *txn);
 
-/** Give the session's transaction an id and a log, if it has none. No latch is held. */
+/** Give the session's open transaction an id and a log, if it has none. No latch is held. */
+firn_rc txn_give_id(struct txn_session *session);
+
+/** The same before it writes: FIRN_E_MISUSE if none is open, or it may only read. */
 firn_rc txn_make_writer(struct txn_session *session);
 
 /** Take a snapshot if the session's transaction has none: before it reads. */
