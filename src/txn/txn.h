@@ -184,6 +184,8 @@ firn_rc txn_each_prepared(struct txn_set *set, txn_prepared_visit *visit, void *
 
 /** How a read locks what it reads. Serializable makes NONE a SHARED. */
 enum txn_lock { TXN_LOCK_NONE, TXN_LOCK_SHARED, TXN_LOCK_EXCLUSIVE };
+/** What it does about others' locks: wait, FIRN_E_BUSY, or take the row for one that is not there.
+ */
 enum txn_wait { TXN_WAIT, TXN_NOWAIT, TXN_SKIP_LOCKED };
 
 /**
@@ -226,7 +228,11 @@ firn_rc txn_put(struct txn_session *session, struct btree *tree, struct span key
 /** FIRN_E_NOT_FOUND, without an error text, if it is not. */
 firn_rc txn_delete(struct txn_session *session, struct btree *tree, struct span key);
 
-/* ---- Cursors: as those of btree.h, over what the transaction sees. They end with it. ---- */
+/* ---- Cursors ----
+ *
+ * As those of btree.h, over what the transaction sees. They end with it. What it changes itself
+ * while one is open, the cursor sees after the next seek, before that perhaps; what it has undone,
+ * not any more. A scan with locks also locks the row behind its range, which it has to look at. */
 
 struct txn_cursor;
 

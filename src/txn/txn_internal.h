@@ -191,11 +191,13 @@ firn_rc txn_payload(struct txn_session *session, struct btree *tree, struct span
 
 /** Look at a row with its leaf latched and lock it, waiting as wished.
  *
- * @param gap   the gap behind an absent key is locked, too (serializable)
- * @param cell  set to a copy of what is there
- * @return FIRN_OK; FIRN_E_NOT_FOUND without an error text: no row there now; as txn_get */
+ * @param absent  a key that is not there is locked, too, so that it does not come (serializable)
+ * @param cell    set to a copy of what is there
+ * @return FIRN_OK; FIRN_E_NOT_FOUND without an error text: no row there now, or it is locked and to
+ * be skipped; as txn_get */
 firn_rc txn_lock_row(struct txn_session *session, struct btree *tree, struct span key,
-                     enum lock_mode mode, enum txn_wait wait, bool gap, struct version_cell *cell);
+                     enum lock_mode mode, enum txn_wait wait, bool absent,
+                     struct version_cell *cell);
 
 /** Lock the gap behind a key, up to the next one.
  *
