@@ -5,7 +5,9 @@
 #include "engine/backup_internal.h"
 
 #include "base/checksum.h"
+#include "base/memory.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -60,20 +62,60 @@ static firn_rc verify(struct restoration *restoration)
 
 /* ---- The target ---- */
 
+/* What lies in the target's directory. */
+struct entries {
+    const struct store *store;
+    bool has_remains; /* of a restore that was cut short: it may have left anything of its own */
+    char strange[NAME_MAX + 1]; /* the first name that nothing of ours has; "": none */
+};
+
+/* A directory that a class is to have, or one on the way there: an earlier try may have made it. */
+static bool is_place(const struct store *store, const char *name)
+{
+    bool found = false;
+    const char *home = store->directories[0].path;
+    char *entry = env_path(home, name);
+    for (unsigned class = 0; class < IO_CLASS_COUNT && entry != NULL; class ++) {
+        const char *own = store->options.class_directories[class];
+        char *path = own == NULL ? NULL : env_path(home, own);
+        char *normal = path == NULL ? NULL : env_normal_path(path);
+        size_t length = strlen(entry);
+        found |= normal != NULL && strncmp(normal, entry, length) == 0 &&
+                 (normal[length] == '/' || normal[length] == '\0');
+        memory_free(normal);
+        memory_free(path);
+    }
+    memory_free(entry);
+    return found;
+}
+
 static firn_rc judge_entry(const char *name, void *context)
 {
-    const char *directory = context;
+    struct entries *entries = context;
     if (strcmp(name, ENV_FILE) == 0)
         return rc_raise(FIRN_E_EXISTS,
                         "there is an environment in %s: restore into another directory, or move "
                         "this one away",
-                        directory);
-    if (strcmp(name, "firn.lock") == 0 || strcmp(name, "lost+found") == 0 ||
-        store_is_engine_file(name)) /* judged when the environment is begun */
+                        entries->store->directories[0].path);
+    entries->has_remains |= strcmp(name, ENV_FILE_NEW) == 0;
+    bool is_ours = strcmp(name, "firn.lock") == 0 || strcmp(name, "lost+found") == 0 ||
+                   store_is_engine_file(name) || /* judged when the environment is begun */
+                   is_place(entries->store, name);
+    if (!is_ours && entries->strange[0] == '\0')
+        snprintf(entries->strange, sizeof(entries->strange), "%s", name);
+    return FIRN_OK;
+}
+
+static firn_rc check_is_empty(const struct store *store)
+{
+    const struct store_directory *home = &store->directories[0];
+    struct entries entries = {.store = store};
+    FIRN_TRY(io_list(home->system, home->path, judge_entry, &entries));
+    if (entries.strange[0] == '\0' || entries.has_remains)
         return FIRN_OK;
     return rc_raise(FIRN_E_EXISTS,
-                    "%s is not empty (it has %s): restore into a directory of its own", directory,
-                    name);
+                    "%s is not empty (it has %s): restore into a directory of its own", home->path,
+                    entries.strange);
 }
 
 static firn_rc begin_target(struct restoration *restoration)
@@ -88,8 +130,7 @@ static firn_rc begin_target(struct restoration *restoration)
     target->create = false;
     target->read_only = false;
     FIRN_TRY(store_begin(target, true, &restoration->store));
-    const struct store_directory *home = &restoration->store->directories[0];
-    FIRN_TRY(io_list(home->system, home->path, judge_entry, home->path));
+    FIRN_TRY(check_is_empty(restoration->store));
     return store_create_again(restoration->store, manifest->id, manifest->page_size_bytes);
 }
 
