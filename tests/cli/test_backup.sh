@@ -24,18 +24,18 @@ files_of() { # DIR
 
 # There and back.
 before=$(files_of "$db")
-check "an environment that was closed is backed up" prints '^2 tablespaces, .* of log in .*: backed up to LSN [0-9]+$' $FIRN backup $pool "$db" "$scratch/backup"
+check "an environment that was closed is backed up" prints '^[0-9]+ tablespaces, .* of log in .*: backed up to LSN [0-9]+$' $FIRN backup $pool "$db" "$scratch/backup"
 check "and not changed" test "$before" = "$(files_of "$db")"
-check "the backup is right" prints '^2 tablespaces, .*: everything is right$' $FIRN backup --verify "$scratch/backup"
+check "the backup is right" prints '^[0-9]+ tablespaces, .*: everything is right$' $FIRN backup --verify "$scratch/backup"
 backup=$(files_of "$scratch/backup")
-check "it is restored" prints '^2 tablespaces, .*: restored as of 20.*, LSN [0-9]+$' $FIRN restore $pool "$scratch/backup" "$scratch/restored"
+check "it is restored" prints '^[0-9]+ tablespaces, .*: restored as of 20.*, LSN [0-9]+$' $FIRN restore $pool "$scratch/backup" "$scratch/restored"
 check "with all rows" same_rows "$scratch/restored"
 check "and passes the check" prints 'everything is right' $FIRN check $pool "$scratch/restored"
 check "the backup is as it was" test "$backup" = "$(files_of "$scratch/backup")"
 
 # Names that others use, and figures.
 check "--target-dir, --parallel and JSON" sh -c "$FIRN backup $pool --target-dir=$scratch/backup2 --parallel=4 --throttle=1000 --json $db > $scratch/json"
-check "it has the figures" jq -e '.tablespaces == 2 and .bytes > 1000000 and .end_lsn >= .checkpoint_lsn and .page_size_bytes == 16384 and (.ended | test("^20")) and .seconds > 0' "$scratch/json"
+check "it has the figures" jq -e '.tablespaces >= 2 and .bytes > 1000000 and .end_lsn >= .checkpoint_lsn and .page_size_bytes == 16384 and (.ended | test("^20")) and .seconds > 0' "$scratch/json"
 check "--verify --json" sh -c "$FIRN backup --verify --json --target-dir=$scratch/backup2 > $scratch/json"
 check "it has the verdict" jq -e '.passed and .findings == []' "$scratch/json"
 check "restored by option names, to directories of their own" sh -c "$FIRN restore $pool --target-dir=$scratch/backup2 --datadir=$scratch/apart --tables-dir=tables --redo-dir=$scratch/apart-log --json > $scratch/json"

@@ -181,6 +181,8 @@ static inline firn_rc backup_restore(struct world *restored, struct sim_disk *di
     world_options(&restored->options);
     restored->options.directory = RESTORE_DIR;
     restored->options.create = false;
+    /* Whose names a directory of its own has to keep. */
+    restored->options.class_directories[IO_CLASS_TABLE] = "tables";
     restored->options.log_file_size_bytes = 0;
     restored->options.log_files = 0;
     for (int class = 0; class < IO_CLASS_COUNT; class ++)
