@@ -44,6 +44,7 @@ typedef enum firn_rc {
     FIRN_E_CONFLICT = -16,  /**< What was to be changed has been changed since the snapshot was
                                  taken; roll back and begin again. */
     FIRN_E_CANCELLED = -17, /**< Another thread has cancelled the call. */
+    FIRN_E_CONSTRAINT = -18, /**< A foreign key forbids it; the statement has failed. */
 } firn_rc;
 
 /**

@@ -48,6 +48,8 @@ const char *firn_rc_text(firn_rc rc)
         return "it has been changed since the snapshot was taken";
     case FIRN_E_CANCELLED:
         return "it was cancelled";
+    case FIRN_E_CONSTRAINT:
+        return "a foreign key forbids it";
     }
     return "unknown result code";
 }

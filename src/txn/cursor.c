@@ -94,7 +94,7 @@ static firn_rc look_and_lock(struct txn_cursor *cursor)
 {
     struct txn_session *session = cursor->session;
     enum lock_mode mode = cursor->lock == TXN_LOCK_SHARED ? LOCK_SHARED : LOCK_EXCLUSIVE;
-    if (session->isolation == TXN_REPEATABLE_READ)
+    if (session->isolation == TXN_REPEATABLE_READ && !session->sees_present)
         FIRN_TRY(look_at_version(cursor));
     firn_rc rc = txn_lock_row(session, cursor->tree, btree_cursor_key(cursor->keys), mode,
                               cursor->wait, false, &cursor->found);

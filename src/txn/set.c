@@ -212,6 +212,11 @@ void txn_session_set_lock_wait(struct txn_session *session, uint64_t limit_ns)
     session->lock_wait_limit_ns = limit_ns;
 }
 
+void txn_session_see_present(struct txn_session *session, bool sees_present)
+{
+    session->sees_present = sees_present;
+}
+
 void txn_session_cancel(struct txn_session *session)
 {
     pthread_mutex_lock(&session->cancel_mutex);

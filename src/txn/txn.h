@@ -106,6 +106,11 @@ struct btree_session *txn_session_btree(struct txn_session *session);
 void txn_session_set_flush(struct txn_session *session, enum redo_flush flush);
 void txn_session_set_lock_wait(struct txn_session *session, uint64_t limit_ns);
 
+/** Have reads that lock see what is there now, whatever the snapshot sees, under repeatable read:
+ * for what must hold of the present, such as foreign keys. What is locked so may still be refused
+ * with FIRN_E_CONFLICT when it is changed. */
+void txn_session_see_present(struct txn_session *session, bool sees_present);
+
 /** End the wait for a lock of a session that another thread is in: that call returns
  * FIRN_E_CANCELLED. A call that does not wait, or not any more, goes on. The session is not closed
  * meanwhile. */

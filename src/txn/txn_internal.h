@@ -47,6 +47,7 @@ struct txn_session {
     uint64_t number;   /* for people: which session this is */
     enum txn_isolation isolation;
     bool read_only;
+    bool sees_present; /* txn_session_see_present */
     enum redo_flush flush;
     uint64_t lock_wait_limit_ns;
 

@@ -67,8 +67,9 @@ firn_rc txn_claim(struct txn_session *session, uint64_t index_id, struct span ke
         FIRN_TRY(claim_from_holder(session, version->txn_id, &wanted, want->wait));
     if (want->is_kept || lock_conflicts(&session->txn->locks, &wanted))
         FIRN_TRY(txn_request(session, &wanted, want->wait));
-    if (version == NULL || own || session->isolation == TXN_READ_COMMITTED ||
-        snapshot_sees(session->snapshot, version->txn_id))
+    bool any_version = session->isolation == TXN_READ_COMMITTED ||
+                       (session->isolation == TXN_REPEATABLE_READ && session->sees_present);
+    if (version == NULL || own || any_version || snapshot_sees(session->snapshot, version->txn_id))
         return FIRN_OK;
     return raise_conflict(index_id, version);
 }
