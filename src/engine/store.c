@@ -364,6 +364,8 @@ static firn_rc begin_appending(struct store *store)
    checkpoint on the way. */
 static firn_rc close_stack(struct store *store)
 {
+    table_set_close(store->tables);
+    store->tables = NULL;
     txn_close(store->transactions);
     store->transactions = NULL;
     store_trees_close(store);
@@ -404,6 +406,7 @@ static firn_rc create_content(struct store *store, struct recovery_result *resul
     FIRN_TRY(begin_appending(store));
     FIRN_TRY(store_catalog_create(store));
     FIRN_TRY(store_open_transactions(store, true));
+    FIRN_TRY(store_open_tables(store));
     FIRN_TRY(txn_start(store->transactions));
     return store_checkpoint(store);
 }
@@ -428,6 +431,7 @@ static firn_rc begin_work(struct store *store)
 {
     FIRN_TRY(begin_appending(store));
     FIRN_TRY(store_trees_recover(store));
+    FIRN_TRY(store_open_tables(store));
     return txn_start(store->transactions);
 }
 
@@ -482,7 +486,7 @@ static firn_rc open_or_create(struct store *store, struct recovery_result *resul
     FIRN_TRY(store_lock_places(store));
     FIRN_TRY(open_content(store, result));
     if (store->options.read_only)
-        return FIRN_OK;
+        return store_open_tables(store);
     if (wants_other_log(store))
         FIRN_TRY(resize_log(store, redo_is_clean(store->redo)));
     return begin_work(store);
@@ -599,6 +603,7 @@ firn_rc store_open(const struct store_options *options, struct store **store,
 firn_rc store_close(struct store *store)
 {
     stop_warming(store);
+    table_set_keep_counters(store->tables);
     txn_close(store->transactions);
     store->transactions = NULL;
     if (store->options.read_only) {

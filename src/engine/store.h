@@ -10,7 +10,7 @@
 
 #include "btree/btree.h"
 #include "recovery/recovery.h"
-#include "txn/txn.h"
+#include "table/table.h"
 
 struct store;
 
@@ -107,13 +107,26 @@ enum store_tree_flags {
 /** @param tree  owned by the store; valid until it is closed or the tree dropped */
 firn_rc store_tree(struct store *store, const char *name, unsigned flags, struct btree **tree);
 
-/** Drop a tree that nobody uses. */
+/**
+ * Make a tree in the tablespace of another one: a guest, which goes when its host is dropped.
+ *
+ * @param host   a tree with a file of its own
+ * @param flags  STORE_TREE_VERSIONED or nothing
+ * @param tree   set on success; as store_tree
+ * @return FIRN_OK; FIRN_E_EXISTS (name), FIRN_E_NOT_FOUND (host), FIRN_E_INVALID; FIRN_E_NOSPACE,
+ * ...
+ */
+firn_rc store_make_guest(struct store *store, const char *name, const char *host, unsigned flags,
+                         struct btree **tree);
+
+/** Drop a tree that nobody uses, and its guests. */
 firn_rc store_drop_tree(struct store *store, const char *name);
 
 /** Call a function for each tree, by name. It may make trees, but drops none. */
 struct store_tree_info {
     const char *name;
     bool shared; /* it lies in the system tablespace */
+    bool guest;  /* it lies in that of another tree */
     uint32_t space;
     uint32_t root_page;
     uint64_t index_id;
@@ -219,6 +232,7 @@ void store_status(struct store *store, struct store_status *status);
 struct io_system *store_class_system(struct store *store, enum io_class class);
 const char *store_class_directory(const struct store *store, enum io_class class);
 struct txn_set *store_transactions(struct store *store);
+struct table_set *store_tables(struct store *store);
 struct space_set *store_spaces(struct store *store);
 struct buffer_pool *store_pool(struct store *store);
 struct redo *store_redo(struct store *store);

@@ -25,6 +25,7 @@ enum {
     /* Flags. */
     ENTRY_SHARED = 1,
     ENTRY_VERSIONED = 2,
+    ENTRY_GUEST = 4,
 };
 
 /* ---- Entries ---- */
@@ -50,7 +51,8 @@ firn_rc store_catalog_put(struct store *store, const struct store_tree *tree, ui
     entry[ENTRY_VERSION_AT] = ENTRY_VERSION;
     entry[ENTRY_STATE_AT] = (uint8_t)tree->state;
     entry[ENTRY_FLAGS_AT] =
-        (uint8_t)((tree->shared ? ENTRY_SHARED : 0) | (tree->versioned ? ENTRY_VERSIONED : 0));
+        (uint8_t)((tree->shared ? ENTRY_SHARED : 0) | (tree->versioned ? ENTRY_VERSIONED : 0) |
+                  (tree->guest ? ENTRY_GUEST : 0));
     put_u32(entry + ENTRY_SPACE_AT, tree->space);
     put_u32(entry + ENTRY_ROOT_AT, tree->root_page);
     put_u64(entry + ENTRY_INDEX_AT, tree->index_id);
@@ -89,6 +91,7 @@ static firn_rc parse_entry(const struct store *store, struct span value, struct 
     tree->state = (enum store_tree_state)entry[ENTRY_STATE_AT];
     tree->shared = entry[ENTRY_FLAGS_AT] & ENTRY_SHARED;
     tree->versioned = entry[ENTRY_FLAGS_AT] & ENTRY_VERSIONED;
+    tree->guest = entry[ENTRY_FLAGS_AT] & ENTRY_GUEST;
     tree->space = get_u32(entry + ENTRY_SPACE_AT);
     tree->root_page = get_u32(entry + ENTRY_ROOT_AT);
     tree->index_id = get_u64(entry + ENTRY_INDEX_AT);
@@ -177,7 +180,7 @@ static firn_rc judge_space(const struct space_info *info, void *context)
     const struct store *store = context;
     const struct store_tree *tree = store_tree_find(store, info->name);
     bool is_table = info->class == IO_CLASS_TABLE;
-    if (is_table && (tree == NULL || tree->shared))
+    if (is_table && (tree == NULL || tree->shared || tree->guest))
         log_warning("%s belongs to no tree of the environment: it is left alone", info->path);
     return FIRN_OK;
 }
@@ -185,7 +188,7 @@ static firn_rc judge_space(const struct space_info *info, void *context)
 static firn_rc check_tree_file(struct store *store, const struct store_tree *tree)
 {
     uint32_t space;
-    if (tree->shared || tree->state != STORE_TREE_LIVE)
+    if (tree->shared || tree->guest || tree->state != STORE_TREE_LIVE)
         return FIRN_OK;
     firn_rc rc = space_find(store->spaces, tree->name, &space);
     if (rc == FIRN_E_NOT_FOUND)

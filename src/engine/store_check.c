@@ -457,6 +457,8 @@ firn_rc store_check(struct store *store, unsigned threads, finding_report *repor
     firn_rc rc = check_all(&check, &found);
     lock_give(&store->tree_mutex);
     txn_resume(store->transactions);
+    if (rc == FIRN_OK && check.problems == 0) /* damaged trees have been told of */
+        rc = check_tables(&check);
     found.spaces = check.space_count;
     found.pages = check.pages;
     found.trees = check.tree_count == 0 ? 0 : check.tree_count - 1;

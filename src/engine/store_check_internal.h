@@ -81,4 +81,7 @@ void check_fail(struct store_check *check, firn_rc rc);
 /** Read and verify every page of every tablespace on its device, by check->threads threads. */
 firn_rc check_read_pages(struct store_check *check);
 
+/** Hold the rows of every table against its indexes. */
+firn_rc check_tables(struct store_check *check);
+
 #endif

@@ -43,6 +43,7 @@ struct store_tree {
     char *name;
     enum store_tree_state state;
     bool shared; /* lies in the system tablespace */
+    bool guest;  /* lies in the tablespace of another tree, which goes with that one */
     uint64_t index_id;
     uint32_t space;
     uint32_t root_page;
@@ -82,6 +83,7 @@ struct store {
     size_t tree_capacity;
 
     struct txn_set *transactions;
+    struct table_set *tables;
 
     pthread_t warm_thread;
     bool warm_is_running;
@@ -180,6 +182,11 @@ firn_rc store_trees_recover(struct store *store);
 
 /** Close all trees and the catalog. */
 void store_trees_close(struct store *store);
+
+/* ---- store_table.c ---- */
+
+/** Open the store's tables, behind all its trees. */
+firn_rc store_open_tables(struct store *store);
 
 /* ---- store_txn.c ---- */
 

@@ -183,12 +183,12 @@ static firn_rc collect_page(uint32_t page_no, uint64_t owner, void *context)
 
 /* One page at a time, so that what can fail comes before any change. Its bytes do not matter: a
    damaged tree can be dropped. */
-static firn_rc free_page(struct store *store, uint32_t page_no, uint64_t owner)
+static firn_rc free_page(struct store *store, uint32_t space, uint32_t page_no, uint64_t owner)
 {
     struct mtr *mtr = btree_session_mtr(store->session);
     struct mtr_page *page;
     FIRN_TRY(mtr_begin(mtr, SPACE_LOG_MAX_BYTES + mtr_cost(0)));
-    firn_rc rc = mtr_fix_new(mtr, page_id_of(SPACE_SYSTEM, page_no), &page);
+    firn_rc rc = mtr_fix_new(mtr, page_id_of(space, page_no), &page);
     if (rc == FIRN_OK)
         rc = space_free(store->spaces, mtr, page, owner);
     if (rc == FIRN_OK)
@@ -197,9 +197,9 @@ static firn_rc free_page(struct store *store, uint32_t page_no, uint64_t owner)
     return rc;
 }
 
-/* A shared tree's pages are found by their owner, not by walking: so it does not matter how much of
-   the tree is there. */
-static firn_rc free_pages(struct store *store, uint64_t owner)
+/* The pages of a tree that shares its tablespace are found by their owner, not by walking: so it
+   does not matter how much of the tree is there. */
+static firn_rc free_pages(struct store *store, uint32_t space, uint64_t owner)
 {
     struct page_list list = {.owner = owner, .more = true};
     firn_rc rc = FIRN_OK;
@@ -209,29 +209,55 @@ static firn_rc free_pages(struct store *store, uint64_t owner)
     while (list.more && rc == FIRN_OK) {
         list.count = 0;
         list.more = false;
-        rc = space_each_page(store->spaces, SPACE_SYSTEM, collect_page, &list);
+        rc = space_each_page(store->spaces, space, collect_page, &list);
         if (list.more)
             rc = FIRN_OK;
         for (size_t i = 0; i < list.count && rc == FIRN_OK; i++)
-            rc = free_page(store, list.pages[i], owner);
+            rc = free_page(store, space, list.pages[i], owner);
     }
     memory_free(list.pages);
     return rc;
 }
 
+static bool is_guest_of(const struct store_tree *tree, const struct store_tree *host)
+{
+    return tree->guest && !host->guest && !host->shared && tree->space == host->space;
+}
+
+/* A tree in another one's tablespace, with a handle or any; NULL: there is none any more. */
+static struct store_tree *find_guest(const struct store *store, const struct store_tree *host,
+                                     bool is_open)
+{
+    for (size_t i = 0; i < store->tree_count; i++)
+        if (is_guest_of(store->trees[i], host) && (!is_open || store->trees[i]->tree != NULL))
+            return store->trees[i];
+    return NULL;
+}
+
+/* The file, then the entries of the trees that were in it: where it is gone, so are they. */
+static firn_rc remove_file(struct store *store, const struct store_tree *tree)
+{
+    uint32_t space;
+    struct store_tree *guest;
+    firn_rc rc = space_find(store->spaces, tree->name, &space);
+    if (rc == FIRN_OK)
+        rc = space_drop(store->spaces, btree_session_mtr(store->session), space);
+    if (rc != FIRN_OK && rc != FIRN_E_NOT_FOUND)
+        return rc;
+    while ((guest = find_guest(store, tree, false)) != NULL) {
+        FIRN_TRY(store_catalog_delete(store, guest->name));
+        forget_tree(store, guest);
+    }
+    return FIRN_OK;
+}
+
 /* Pages, or the file, then the entry. May be repeated from any point. */
 static firn_rc remove_tree(struct store *store, const struct store_tree *tree)
 {
-    uint32_t space;
-    if (tree->shared) {
-        FIRN_TRY(free_pages(store, tree->index_id));
-    } else {
-        firn_rc rc = space_find(store->spaces, tree->name, &space);
-        if (rc == FIRN_OK)
-            rc = space_drop(store->spaces, btree_session_mtr(store->session), space);
-        if (rc != FIRN_OK && rc != FIRN_E_NOT_FOUND)
-            return rc;
-    }
+    if (tree->shared || tree->guest)
+        FIRN_TRY(free_pages(store, tree->space, tree->index_id));
+    else
+        FIRN_TRY(remove_file(store, tree));
     return store_catalog_delete(store, tree->name);
 }
 
@@ -239,7 +265,7 @@ static firn_rc make_content(struct store *store, struct store_tree *tree)
 {
     struct mtr *mtr = btree_session_mtr(store->session);
     uint64_t end_lsn;
-    if (!tree->shared)
+    if (!tree->shared && !tree->guest)
         FIRN_TRY(space_create(store->spaces, mtr, IO_CLASS_TABLE, tree->name, &tree->space));
     FIRN_TRY(btree_create(store->session, tree->space, tree->index_id, &tree->root_page));
     FIRN_TRY(open_handle(store, tree));
@@ -266,7 +292,7 @@ static firn_rc create_tree(struct store *store, struct store_tree *tree, bool *g
     snprintf(text, sizeof(text), "%s", firn_error_text());
     close_handle(tree);
     tree->state = STORE_TREE_CREATING;
-    bool file_is_known = tree->shared || tree->space != SPACE_SYSTEM;
+    bool file_is_known = tree->shared || tree->space != SPACE_SYSTEM; /* a guest's is its host's */
     *gone = file_is_known && remove_tree(store, tree) == FIRN_OK;
     return rc_raise(rc, "%s", text);
 }
@@ -305,12 +331,13 @@ static firn_rc check_file_is_free(struct store *store, const char *name)
     return rc == FIRN_E_NOT_FOUND ? FIRN_OK : rc;
 }
 
+/* @param host  in whose tablespace it is to lie, or NULL */
 static firn_rc make_tree(struct store *store, const char *name, unsigned flags,
-                         struct store_tree **tree)
+                         const struct store_tree *host, struct store_tree **tree)
 {
     FIRN_TRY(check_name(name));
     bool shared = flags & STORE_TREE_SHARED;
-    if (!shared)
+    if (!shared && host == NULL)
         FIRN_TRY(check_file_is_free(store, name));
     struct store_tree *made;
     uint64_t index_id;
@@ -319,6 +346,9 @@ static firn_rc make_tree(struct store *store, const char *name, unsigned flags,
     FIRN_TRY(store_tree_add(store, name, index_id, &made));
     made->shared = shared;
     made->versioned = flags & STORE_TREE_VERSIONED;
+    made->guest = host != NULL;
+    if (made->guest)
+        made->space = host->space;
     firn_rc rc = create_tree(store, made, &gone);
     if (rc == FIRN_OK)
         *tree = made;
@@ -351,7 +381,7 @@ static firn_rc get_tree(struct store *store, const char *name, unsigned flags, s
                         "environment and open it again, which removes that",
                         name);
     if (found == NULL)
-        FIRN_TRY(make_tree(store, name, flags, &found));
+        FIRN_TRY(make_tree(store, name, flags, NULL, &found));
     bool versioned = flags & STORE_TREE_VERSIONED;
     if (create && found->versioned != versioned)
         return rc_raise(FIRN_E_INVALID, "tree \"%s\" %s: use it as it was made, or another name",
@@ -369,6 +399,32 @@ firn_rc store_tree(struct store *store, const char *name, unsigned flags, struct
     return rc;
 }
 
+static firn_rc make_guest(struct store *store, const char *name, const char *host_name,
+                          unsigned flags, struct btree **tree)
+{
+    const struct store_tree *host = store_tree_find(store, host_name);
+    struct store_tree *made;
+    if (host == NULL || host->state != STORE_TREE_LIVE)
+        return raise_no_tree(host_name);
+    if (host->shared || host->guest)
+        return rc_raise(FIRN_E_INVALID, "tree \"%s\" has no file of its own for others to lie in",
+                        host_name);
+    if (store_tree_find(store, name) != NULL)
+        return rc_raise(FIRN_E_EXISTS, "there is a tree \"%s\" already", name);
+    FIRN_TRY(make_tree(store, name, flags, host, &made));
+    *tree = made->tree;
+    return FIRN_OK;
+}
+
+firn_rc store_make_guest(struct store *store, const char *name, const char *host, unsigned flags,
+                         struct btree **tree)
+{
+    lock_take(&store->tree_mutex);
+    firn_rc rc = make_guest(store, name, host, flags, tree);
+    lock_give(&store->tree_mutex);
+    return rc;
+}
+
 /* Transactions' background work is about it just now. */
 static void wait_for_pins(struct store *store, const struct store_tree *tree)
 {
@@ -377,6 +433,21 @@ static void wait_for_pins(struct store *store, const struct store_tree *tree)
         lock_give(&store->tree_mutex);
         clock_sleep(clock_real(), &store->unpinned, seen, UINT64_MAX);
         lock_take(&store->tree_mutex);
+    }
+}
+
+/* Nobody finds a tree that is being dropped; those that had found it are waited for. */
+static void withdraw(struct store *store, struct store_tree *tree)
+{
+    struct store_tree *guest;
+    wait_for_pins(store, tree);
+    close_handle(tree);
+    for (size_t i = 0; i < store->tree_count; i++)
+        if (is_guest_of(store->trees[i], tree))
+            store->trees[i]->state = STORE_TREE_DROPPING;
+    while ((guest = find_guest(store, tree, true)) != NULL) {
+        wait_for_pins(store, guest);
+        close_handle(guest);
     }
 }
 
@@ -393,8 +464,7 @@ static firn_rc drop_tree(struct store *store, const char *name)
         tree->state = STORE_TREE_LIVE;
         return rc;
     }
-    wait_for_pins(store, tree);
-    close_handle(tree);
+    withdraw(store, tree);
     FIRN_TRY(redo_flush(store->redo, end_lsn, REDO_FLUSH_SYNC));
     FIRN_TRY(remove_tree(store, tree));
     forget_tree(store, tree);
@@ -427,8 +497,8 @@ firn_rc store_each_tree(struct store *store, store_tree_visit *visit, void *cont
     lock_give(&store->tree_mutex);
     for (size_t i = 0; i < count && rc == FIRN_OK; i++) {
         const struct store_tree *tree = trees[i];
-        struct store_tree_info info = {tree->name, tree->shared, tree->space, tree->root_page,
-                                       tree->index_id};
+        struct store_tree_info info = {tree->name,  tree->shared,    tree->guest,
+                                       tree->space, tree->root_page, tree->index_id};
         rc = visit(&info, tree->tree, context);
     }
     memory_free(trees);
@@ -483,14 +553,26 @@ static firn_rc clear_limbos(struct store *store)
     return rc;
 }
 
+/* Trees with a file first: what lies in it goes with it. */
+static struct store_tree *find_unfinished(const struct store *store)
+{
+    struct store_tree *guest = NULL;
+    for (size_t i = 0; i < store->tree_count; i++) {
+        struct store_tree *tree = store->trees[i];
+        if (tree->state != STORE_TREE_LIVE && !tree->guest)
+            return tree;
+        if (tree->state != STORE_TREE_LIVE)
+            guest = tree;
+    }
+    return guest;
+}
+
 /* Limbo first: what lies there has an owner that may be about to go. */
 firn_rc store_trees_recover(struct store *store)
 {
+    struct store_tree *tree;
     FIRN_TRY(clear_limbos(store));
-    for (size_t i = store->tree_count; i-- > 0;) {
-        struct store_tree *tree = store->trees[i];
-        if (tree->state == STORE_TREE_LIVE)
-            continue;
+    while ((tree = find_unfinished(store)) != NULL) {
         FIRN_TRY(remove_tree(store, tree));
         forget_tree(store, tree);
     }
