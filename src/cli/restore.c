@@ -1,5 +1,4 @@
 #include "base/check.h"
-#include "base/log.h"
 #include "cli/backup_internal.h"
 #include "cli/command.h"
 

@@ -1,6 +1,5 @@
 #include "engine/backup_internal.h"
 
-#include "base/log.h"
 #include "base/memory.h"
 
 #include <stdio.h>
@@ -27,7 +26,7 @@ static void note_time(char text[24])
 
 struct emptiness {
     const char *directory;
-    bool has_begun;
+    bool is_occupied;
 };
 
 static firn_rc judge_entry(const char *name, void *context)
@@ -40,7 +39,7 @@ static firn_rc judge_entry(const char *name, void *context)
                         "%s has a backup that was not finished: remove it, or name another "
                         "directory",
                         emptiness->directory);
-    emptiness->has_begun = true;
+    emptiness->is_occupied = true;
     return FIRN_OK;
 }
 
@@ -48,7 +47,7 @@ static firn_rc check_is_empty(struct backup *backup)
 {
     struct emptiness emptiness = {.directory = backup->directory};
     FIRN_TRY(io_list(backup->system, backup->directory, judge_entry, &emptiness));
-    if (!emptiness.has_begun)
+    if (!emptiness.is_occupied)
         return FIRN_OK;
     return rc_raise(FIRN_E_EXISTS, "%s is not empty: a backup needs a directory of its own",
                     backup->directory);

@@ -38,8 +38,7 @@ static firn_rc run_backup(struct world *world, struct lane *lane, struct io_syst
     return rc;
 }
 
-/** @return whether a whole backup lies on a system. With `none` there must be none that looks so.
- */
+/** @return whether a whole backup lies on a system. */
 static bool is_whole(struct io_system *system)
 {
     struct backup_options options;
