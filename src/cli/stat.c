@@ -111,6 +111,7 @@ static firn_rc take_tree(const struct store_tree_info *info, struct btree *tree,
     *entry = (struct stat_tree){
         .name = memory_copy_text(info->name),
         .shared = info->shared,
+        .guest = info->guest,
         .walked = !walk->options->quick,
     };
     if (entry->name == NULL)

@@ -20,6 +20,7 @@ struct stat_space {
 struct stat_tree {
     char *name;
     bool shared;
+    bool guest; /* in the tablespace of another one */
     bool walked;
     bool damaged;
     struct btree_shape shape; /* of a tree that was walked */

@@ -73,7 +73,8 @@ static void print_trees(const struct stat_report *report)
     for (size_t i = 0; i < report->tree_count; i++) {
         const struct stat_tree *tree = &report->trees[i];
         const struct btree_shape *shape = &tree->shape;
-        printf("%-24s %-6s", tree->name, tree->shared ? "system" : "own");
+        const char *place = tree->shared ? "system" : tree->guest ? "guest" : "own";
+        printf("%-24s %-6s", tree->name, place);
         if (tree->damaged)
             printf(" damaged\n");
         else if (!tree->walked)
