@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { THREADS_MAX = 64, TENTHS_MAX = 36000, VALUE_BYTES = 100, KEY_BYTES = 8 };
+enum { THREADS_MAX = 64, TENTHS_MAX = 36000, PAYLOAD_BYTES = 100, KEY_BYTES = 8 };
 
 struct settings {
     const char *device;
@@ -60,7 +60,7 @@ static void make_row(uint64_t number, uint64_t version, uint8_t *key, uint8_t *v
 {
     for (unsigned i = 0; i < KEY_BYTES; i++)
         key[i] = (uint8_t)(number >> (56 - 8 * i));
-    memset(value, 'a' + (int)(version % 26), VALUE_BYTES);
+    memset(value, 'a' + (int)(version % 26), PAYLOAD_BYTES);
 }
 
 static void *update(void *context)
@@ -69,14 +69,14 @@ static void *update(void *context)
     struct store_session *session;
     struct rng rng;
     uint8_t key[KEY_BYTES];
-    uint8_t value[VALUE_BYTES];
+    uint8_t value[PAYLOAD_BYTES];
     rng_init(&rng, worker->seed);
     must(store_session_open(worker->store, &session));
     uint64_t before_ns = clock_now(clock_real());
     for (uint64_t i = 0; !atomic_load_explicit(worker->stop, memory_order_relaxed); i++) {
         make_row(rng_below(&rng, worker->rows), i, key, value);
         must(
-            store_put(session, worker->tree, span_of(key, KEY_BYTES), span_of(value, VALUE_BYTES)));
+            store_put(session, worker->tree, span_of(key, KEY_BYTES), span_of(value, PAYLOAD_BYTES)));
         must(store_commit(session));
         uint64_t now_ns = clock_now(clock_real());
         if (now_ns - before_ns > worker->longest_ns)
@@ -92,11 +92,11 @@ static void load(struct store *store, struct btree *tree, uint64_t rows)
 {
     struct store_session *session;
     uint8_t key[KEY_BYTES];
-    uint8_t value[VALUE_BYTES];
+    uint8_t value[PAYLOAD_BYTES];
     must(store_session_open(store, &session));
     for (uint64_t i = 0; i < rows; i++) {
         make_row(i, 0, key, value);
-        must(store_put(session, tree, span_of(key, KEY_BYTES), span_of(value, VALUE_BYTES)));
+        must(store_put(session, tree, span_of(key, KEY_BYTES), span_of(value, PAYLOAD_BYTES)));
     }
     must(store_commit(session));
     store_session_close(session);

@@ -40,7 +40,7 @@ void *firn_env_open(const struct kv_options *options, unsigned tree_flags)
     store.background_threads = !options->keep_log; /* no cleaner: no checkpoint */
     firn_check(store_open(&store, &env->store, NULL), "store_open");
     firn_check(store_tree(env->store, "kv", STORE_TREE_CREATE | tree_flags, &env->tree),
-          "store_tree");
+               "store_tree");
     return env;
 }
 
@@ -89,8 +89,8 @@ static bool get(void *pointer, const uint8_t *key, uint8_t *value)
 static void put_in(struct session *session, const uint8_t *key, const uint8_t *value)
 {
     firn_check(store_put(session->session, session->env->tree, span_of(key, KV_KEY_BYTES),
-                    span_of(value, KV_VALUE_BYTES)),
-          "store_put");
+                         span_of(value, KV_VALUE_BYTES)),
+               "store_put");
 }
 
 static void commit(struct session *session)
@@ -123,7 +123,7 @@ static void increment(void *pointer, const uint8_t *key)
     struct session *session = pointer;
     struct btree_edit edit = {.decide = add_one, .context = session};
     firn_check(store_edit(session->session, session->env->tree, span_of(key, KV_KEY_BYTES), &edit),
-          "store_edit");
+               "store_edit");
     commit(session);
 }
 
@@ -141,7 +141,7 @@ static uint64_t scan(void *pointer, uint64_t *sum)
     uint64_t rows = 0;
     if (session->cursor == NULL)
         firn_check(btree_cursor_open(store_base(env->store), env->tree, &session->cursor),
-              "btree_cursor_open");
+                   "btree_cursor_open");
     struct btree_cursor *cursor = session->cursor;
     firn_rc rc = btree_cursor_seek(cursor, BTREE_SEEK_FIRST, span_of(NULL, 0));
     for (; rc == FIRN_OK; rc = btree_cursor_next(cursor)) {

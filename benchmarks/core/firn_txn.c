@@ -114,9 +114,9 @@ static uint64_t scan(void *pointer, uint64_t *sum)
     struct txn_cursor *cursor;
     uint64_t rows = 0;
     begin(session, true);
-    firn_check(txn_cursor_open(session->session, session->env->tree, TXN_LOCK_NONE, TXN_WAIT,
-                               &cursor),
-               "txn_cursor_open");
+    firn_check(
+        txn_cursor_open(session->session, session->env->tree, TXN_LOCK_NONE, TXN_WAIT, &cursor),
+        "txn_cursor_open");
     firn_rc rc = txn_cursor_seek(cursor, BTREE_SEEK_FIRST, span_of(NULL, 0));
     for (; rc == FIRN_OK; rc = txn_cursor_next(cursor)) {
         struct span payload;

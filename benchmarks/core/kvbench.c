@@ -12,7 +12,8 @@
 #include <sys/stat.h>
 
 static const struct kv_driver *const drivers[] = {
-    &kv_firn, &kv_firn_txn, &kv_lmdb, &kv_wiredtiger, &kv_rocksdb, &kv_rocksdb_txn, &kv_sqlite, &kv_bdb,
+    &kv_firn,    &kv_firn_txn,    &kv_lmdb,   &kv_wiredtiger,
+    &kv_rocksdb, &kv_rocksdb_txn, &kv_sqlite, &kv_bdb,
 };
 enum { DRIVERS = sizeof drivers / sizeof drivers[0] };
 

@@ -11,6 +11,7 @@
  */
 #include "txn/txn_internal.h"
 
+#include "base/inject.h"
 #include "base/memory.h"
 
 struct txn_cursor {
@@ -89,18 +90,20 @@ static firn_rc look_at_version(struct txn_cursor *cursor)
     return keep(cursor, seen, is_large);
 }
 
+static firn_rc lock_key(struct txn_cursor *cursor, struct span key)
+{
+    enum lock_mode mode = cursor->lock == TXN_LOCK_SHARED ? LOCK_SHARED : LOCK_EXCLUSIVE;
+    return txn_lock_row(cursor->session, cursor->tree, key, mode, cursor->wait, cursor->locks_gaps,
+                        &cursor->found);
+}
+
 /* Lock it, and take it as it is now. A row that came after the snapshot is none of ours. */
 static firn_rc look_and_lock(struct txn_cursor *cursor)
 {
-    struct txn_session *session = cursor->session;
-    enum lock_mode mode = cursor->lock == TXN_LOCK_SHARED ? LOCK_SHARED : LOCK_EXCLUSIVE;
+    const struct txn_session *session = cursor->session;
     if (session->isolation == TXN_REPEATABLE_READ && !session->sees_present)
         FIRN_TRY(look_at_version(cursor));
-    firn_rc rc = txn_lock_row(session, cursor->tree, btree_cursor_key(cursor->keys), mode,
-                              cursor->wait, false, &cursor->found);
-    if (rc == FIRN_E_BUSY && cursor->wait == TXN_SKIP_LOCKED)
-        return FIRN_E_NOT_FOUND;
-    FIRN_TRY(rc);
+    FIRN_TRY(lock_key(cursor, btree_cursor_key(cursor->keys)));
     cursor->cell = span_of(cursor->found.bytes, cursor->found.size_bytes);
     cursor->is_large = cursor->found.is_large;
     return FIRN_OK;
@@ -193,6 +196,15 @@ static firn_rc settle(struct txn_cursor *cursor, bool forward)
     }
 }
 
+/* Lock a key, there or not, then stand on it: in this order, or it could come or go in between. */
+static firn_rc lock_and_stand(struct txn_cursor *cursor, struct span key)
+{
+    firn_rc rc = lock_key(cursor, key);
+    INJECT("txn-cursor-sought");
+    FIRN_TRY(rc);
+    return btree_cursor_seek(cursor->keys, BTREE_SEEK_EXACT, key);
+}
+
 /* Where a scan that locks gaps begins: on the key, or behind a locked gap. */
 static firn_rc seek_over_gap(struct txn_cursor *cursor, enum btree_seek seek, struct span key)
 {
@@ -201,16 +213,15 @@ static firn_rc seek_over_gap(struct txn_cursor *cursor, enum btree_seek seek, st
     if (seek == BTREE_SEEK_FIRST)
         key = span_of("", 0);
     if (seek != BTREE_SEEK_AFTER && seek != BTREE_SEEK_BEFORE) {
-        firn_rc rc = btree_cursor_seek(cursor->keys, BTREE_SEEK_EXACT, key);
-        if (rc != FIRN_E_NOT_FOUND)
+        firn_rc rc = lock_and_stand(cursor, key);
+        if (rc != FIRN_E_NOT_FOUND || seek == BTREE_SEEK_EXACT)
             return rc;
     }
     if (is_backward(seek)) {
         FIRN_TRY(version_cell_set(&cursor->place, key, false));
         return step_back_over_gap(cursor, false);
     }
-    FIRN_TRY(step_over_gap(cursor, key));
-    return seek == BTREE_SEEK_EXACT ? FIRN_E_NOT_FOUND : FIRN_OK;
+    return step_over_gap(cursor, key);
 }
 
 firn_rc txn_cursor_seek(struct txn_cursor *cursor, enum btree_seek seek, struct span key)

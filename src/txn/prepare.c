@@ -76,7 +76,7 @@ firn_rc txn_prepare(struct txn_session *session, struct span xid)
         return rc_raise(FIRN_E_INVALID,
                         "the name of a prepared transaction has 1 to %d bytes, this one has %zu",
                         TXN_XID_MAX, xid.size_bytes);
-    FIRN_TRY(txn_make_writer(session)); /* one that has only read is prepared as well */
+    FIRN_TRY(txn_give_id(session)); /* one that has only read is prepared as well */
     FIRN_TRY(take_name(txn, xid));
     firn_rc rc = mark_prepared(txn, btree_session_mtr(session->tree), xid, &end_lsn);
     if (rc != FIRN_OK && rc != FIRN_E_STOPPED) {

@@ -14,7 +14,7 @@ struct look {
     struct span key;
     uint64_t index_id;
     struct txn_want want;
-    bool gap;
+    bool absent;
     struct version_cell *cell;
 };
 
@@ -26,39 +26,32 @@ static firn_rc next_key(struct txn_session *session, struct lock_request *reques
     return request->is_supremum ? FIRN_OK : rc;
 }
 
-/* Lock the gap that the key would lie in. */
-static firn_rc claim_gap(struct look *look)
-{
-    struct lock_request request = {
-        .index_id = look->index_id, .part = LOCK_GAP, .mode = look->want.mode};
-    FIRN_TRY(next_key(look->session, &request));
-    return txn_request(look->session, &request, TXN_WAIT);
-}
-
 /* With the leaf latched. */
 static firn_rc look_and_lock(const struct btree_old *old, void *context)
 {
     struct look *look = context;
     struct version version;
     if (old == NULL)
-        return look->gap ? claim_gap(look) : FIRN_OK;
+        return look->absent ? txn_claim(look->session, look->index_id, look->key, NULL, &look->want)
+                            : FIRN_OK;
     if (!version_get(old->cell, &version))
         return rc_raise(FIRN_E_CORRUPT, "index %llu has a value without a version",
                         (unsigned long long)look->index_id);
     FIRN_TRY(txn_claim(look->session, look->index_id, look->key, &version, &look->want));
     if (version.is_deleted)
-        return look->gap ? claim_gap(look) : FIRN_OK;
+        return FIRN_OK;
     return version_cell_set(look->cell, old->cell, old->is_large);
 }
 
 firn_rc txn_lock_row(struct txn_session *session, struct btree *tree, struct span key,
-                     enum lock_mode mode, enum txn_wait wait, bool gap, struct version_cell *cell)
+                     enum lock_mode mode, enum txn_wait wait, bool absent,
+                     struct version_cell *cell)
 {
     struct look look = {.session = session,
                         .key = key,
                         .index_id = btree_index_id(tree),
                         .want = {.mode = mode, .part = LOCK_ROW, .is_kept = true, .wait = wait},
-                        .gap = gap,
+                        .absent = absent,
                         .cell = cell};
     firn_rc rc;
     atomic_store_explicit(&session->is_cancelled, false, memory_order_relaxed);
@@ -68,6 +61,8 @@ firn_rc txn_lock_row(struct txn_session *session, struct btree *tree, struct spa
         if (rc == TXN_AGAIN)
             FIRN_TRY(txn_wait_for_lock(session));
     } while (rc == TXN_AGAIN);
+    if (rc == FIRN_E_BUSY && wait == TXN_SKIP_LOCKED)
+        return FIRN_E_NOT_FOUND;
     if (rc == FIRN_E_BUSY)
         return rc_raise(rc, "a row of index %llu is locked by another transaction",
                         (unsigned long long)look.index_id);
@@ -130,8 +125,8 @@ firn_rc txn_get(struct txn_session *session, struct btree *tree, struct span key
         return get_seen(session, tree, key, payload);
     struct version_cell *cell = &session->cell;
     enum lock_mode mode = lock == TXN_LOCK_SHARED ? LOCK_SHARED : LOCK_EXCLUSIVE;
-    bool gap = session->isolation == TXN_SERIALIZABLE;
-    FIRN_TRY(txn_lock_row(session, tree, key, mode, wait, gap, cell));
+    bool absent = session->isolation == TXN_SERIALIZABLE;
+    FIRN_TRY(txn_lock_row(session, tree, key, mode, wait, absent, cell));
     return txn_payload(session, tree, span_of(cell->bytes, cell->size_bytes), cell->is_large,
                        payload);
 }

@@ -11,6 +11,7 @@ struct undoing {
     const struct undo_change *change;
     uint64_t txn_id;
     undo_pointer pointer;
+    struct lock_owner *keeps; /* who keeps the row locked; NULL: nobody */
     struct txn_gap gap;
 };
 
@@ -43,36 +44,51 @@ static enum btree_action decide_undo(const struct btree_old *old, struct btree_n
     return BTREE_PUT;
 }
 
+/* The row that was put back does not say whose it was any more. Without memory for a lock, who is
+ * serializable has to give up; others do without. */
+static firn_rc keep_lock(const struct undoing *undoing)
+{
+    struct lock_request request = {.index_id = undoing->change->index_id,
+                                   .key = undoing->change->key,
+                                   .part = LOCK_ROW,
+                                   .mode = LOCK_EXCLUSIVE};
+    if (undoing->keeps == NULL)
+        return FIRN_OK;
+    firn_rc rc = lock_enter_implicit(undoing->keeps, &request);
+    return undoing->session->isolation == TXN_SERIALIZABLE ? rc : FIRN_OK;
+}
+
 /* A key that goes leaves its gap locks to the next one. */
-static firn_rc leave_gap(struct mtr *mtr, void *context)
+static firn_rc leave_locks(struct mtr *mtr, void *context)
 {
     struct undoing *undoing = context;
     (void)mtr;
+    FIRN_TRY(keep_lock(undoing));
     if (undoing->change->had_old)
         return FIRN_OK;
     return txn_move_gap(undoing->session, undoing->change->index_id, undoing->change->key, true,
                         &undoing->gap);
 }
 
-static firn_rc undo_one(struct txn_session *session, const struct undo_change *change,
-                        uint64_t txn_id, undo_pointer pointer)
+static firn_rc undo_one(struct undoing *undoing)
 {
+    struct txn_session *session = undoing->session;
+    const struct undo_change *change = undoing->change;
     const struct txn_trees *trees = &session->set->options.trees;
-    struct undoing undoing = {
-        .session = session, .change = change, .txn_id = txn_id, .pointer = pointer};
-    struct btree_edit edit = {.decide = decide_undo, .companion = leave_gap, .context = &undoing};
-    firn_rc rc = trees->find(change->index_id, &undoing.tree, trees->context);
+    struct btree_edit edit = {.decide = decide_undo, .companion = leave_locks, .context = undoing};
+    firn_rc rc = trees->find(change->index_id, &undoing->tree, trees->context);
     if (rc == FIRN_E_NOT_FOUND)
         return FIRN_OK; /* dropped, and all that was in it */
     FIRN_TRY(rc);
     do
-        rc = btree_edit(session->tree, undoing.tree, change->key, &edit, NULL);
+        rc = btree_edit(session->tree, undoing->tree, change->key, &edit, NULL);
     while (rc == TXN_AGAIN);
-    trees->release(undoing.tree, trees->context);
+    trees->release(undoing->tree, trees->context);
     return rc;
 }
 
-firn_rc txn_undo_to(struct txn_session *session, struct txn *txn, undo_pointer last)
+firn_rc txn_undo_to(struct txn_session *session, struct txn *txn, undo_pointer last,
+                    bool keeps_locks)
 {
     struct undo_set *undo = session->set->undo;
     struct mtr *mtr = btree_session_mtr(session->tree);
@@ -85,7 +101,12 @@ firn_rc txn_undo_to(struct txn_session *session, struct txn *txn, undo_pointer l
         if (undo_change_get(record, &change) != FIRN_OK)
             return rc_raise(FIRN_E_CORRUPT, "undo record %#llx makes no sense; run firn check",
                             (unsigned long long)pointer);
-        FIRN_TRY(undo_one(session, &change, txn->log.txn_id, pointer));
+        struct undoing undoing = {.session = session,
+                                  .change = &change,
+                                  .txn_id = txn->log.txn_id,
+                                  .pointer = pointer,
+                                  .keeps = keeps_locks ? &txn->locks : NULL};
+        FIRN_TRY(undo_one(&undoing));
         if (count % RECORDS_A_MARK == 0)
             FIRN_TRY(undo_rewind(&txn->log, mtr, previous));
         pointer = previous;
@@ -96,6 +117,6 @@ firn_rc txn_undo_to(struct txn_session *session, struct txn *txn, undo_pointer l
 firn_rc txn_undo_all(struct txn_session *session, struct txn *txn)
 {
     uint64_t end_lsn;
-    FIRN_TRY(txn_undo_to(session, txn, 0));
+    FIRN_TRY(txn_undo_to(session, txn, 0, false));
     return txn_finish(txn, btree_session_mtr(session->tree), UNDO_ROLLED_BACK, &end_lsn);
 }

@@ -139,6 +139,22 @@ static firn_rc claim(struct row_change *change, const struct version *version)
     return rc;
 }
 
+/* Nothing is changed, so nothing will say that the row was looked at: under serializable a lock has
+ * to, be the row there or not. Nobody is in the way of it: that has just been seen. */
+static firn_rc keep_seen(struct row_change *change, const struct version *version)
+{
+    struct txn_session *session = change->session;
+    struct lock_request request = {
+        .index_id = change->index_id, .key = change->key, .part = LOCK_ROW, .mode = LOCK_SHARED};
+    if (session->isolation != TXN_SERIALIZABLE ||
+        (version != NULL && version->txn_id == session->txn->id))
+        return FIRN_OK;
+    firn_rc rc = txn_request(session, &request, TXN_WAIT);
+    if (rc == TXN_AGAIN) /* another name with this one's hash */
+        change->step = STEP_WAIT;
+    return rc;
+}
+
 /* What the caller's decision sees of a value: NULL where there is no row. */
 static const struct span *shown_payload(const struct btree_old *old, const struct version *version,
                                         struct span *payload)
@@ -167,8 +183,11 @@ static enum btree_action decide_row(const struct btree_old *old, struct btree_ne
         return BTREE_KEEP;
     const struct span *shown = shown_payload(old, &version, &payload);
     enum btree_action action = change->decide(shown, &wanted, rc, change->context);
-    if (*rc != FIRN_OK || action == BTREE_KEEP || (action == BTREE_DELETE && shown == NULL))
+    if (*rc != FIRN_OK || action == BTREE_KEEP || (action == BTREE_DELETE && shown == NULL)) {
+        firn_rc seen_rc = keep_seen(change, old != NULL ? &version : NULL);
+        *rc = seen_rc != FIRN_OK ? seen_rc : *rc;
         return BTREE_KEEP;
+    }
     *rc = action == BTREE_PUT ? decide_put(change, old, wanted, new)
                               : decide_delete(change, old, new);
     return *rc == FIRN_OK ? BTREE_PUT : BTREE_KEEP;

@@ -45,7 +45,6 @@ static firn_rc open_undo(struct txn_set *set)
     struct btree_session *session;
     struct undo_options options = {.spaces = set->base.spaces,
                                    .pool = set->base.pool,
-                                   .redo = set->base.redo,
                                    .create = set->options.create,
                                    .tablespaces = 1};
     FIRN_TRY(btree_session_open(&set->base, &session));

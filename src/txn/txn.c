@@ -150,12 +150,17 @@ static firn_rc record_nothing(uint64_t number, void *context)
 
 firn_rc txn_make_writer(struct txn_session *session)
 {
-    struct txn_set *set = session->set;
-    struct txn *txn = session->txn;
-    if (txn == NULL)
+    if (session->txn == NULL)
         return raise_none_open();
     if (session->read_only)
         return rc_raise(FIRN_E_MISUSE, "the transaction was begun as one that only reads");
+    return txn_give_id(session);
+}
+
+firn_rc txn_give_id(struct txn_session *session)
+{
+    struct txn_set *set = session->set;
+    struct txn *txn = session->txn;
     if (txn->id != 0)
         return FIRN_OK;
     struct mtr *mtr = btree_session_mtr(session->tree);
@@ -310,6 +315,7 @@ firn_rc txn_rollback_to(struct txn_session *session, const struct txn_savepoint 
     struct txn *txn = session->txn;
     if (txn->log.last == savepoint->last)
         return FIRN_OK;
-    FIRN_TRY(txn_undo_to(session, txn, savepoint->last));
+    session->views++; /* cursors' copies have what is undone now */
+    FIRN_TRY(txn_undo_to(session, txn, savepoint->last, true));
     return undo_rewind(&txn->log, btree_session_mtr(session->tree), savepoint->last);
 }

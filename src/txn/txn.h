@@ -73,15 +73,6 @@ firn_rc txn_open(const struct txn_options *options, struct txn_set **set);
  */
 firn_rc txn_start(struct txn_set *set);
 
-/**
- * Begin: undo tablespaces are made until there are as many as the options say, and purge threads
- * are started. Afterwards sessions may be opened; transactions that were active at a crash are
- * rolled back in the background (or by txn_tick), and hold their rows until then.
- *
- * @return FIRN_OK; FIRN_E_NOSPACE, ...
- */
-firn_rc txn_start(struct txn_set *set);
-
 /** End; all sessions are closed. Prepared transactions stay prepared; what purge has not done stays
  * for the next opening. NULL is allowed. */
 void txn_close(struct txn_set *set);
@@ -103,6 +94,7 @@ void txn_session_close(struct txn_session *session);
 /** For what this header lacks; owned by the session. */
 struct btree_session *txn_session_btree(struct txn_session *session);
 
+/** How far its commits go, and how long it waits for a lock; from now on. */
 void txn_session_set_flush(struct txn_session *session, enum redo_flush flush);
 void txn_session_set_lock_wait(struct txn_session *session, uint64_t limit_ns);
 
@@ -127,6 +119,7 @@ firn_rc txn_take_snapshot(struct txn_session *session);
  * dump. Both begun with TXN_REPEATABLE_READ. */
 firn_rc txn_share_snapshot(struct txn_session *session, const struct txn_session *other);
 
+/** @return true between txn_begin and the transaction's end. */
 bool txn_is_open(const struct txn_session *session);
 
 /** @return the id, 0 before the first write. */
@@ -153,8 +146,9 @@ struct txn_savepoint {
 };
 firn_rc txn_savepoint(struct txn_session *session, struct txn_savepoint *savepoint);
 
-/** Undo what was done since; locks are kept, the transaction lives on. After an error it is to be
- * rolled back. */
+/** Undo what was done since; the transaction lives on, and what it has locked or changed stays
+ * locked (rows changed since as far as there is memory for locks; under serializable FIRN_E_NOMEM
+ * beyond that). After an error it is to be rolled back. */
 firn_rc txn_rollback_to(struct txn_session *session, const struct txn_savepoint *savepoint);
 
 /** Begin a statement: under read committed what is committed by now is seen from here on. */
@@ -177,6 +171,8 @@ firn_rc txn_prepare(struct txn_session *session, struct span xid);
 firn_rc txn_commit_prepared(struct txn_session *session, struct span xid);
 firn_rc txn_rollback_prepared(struct txn_session *session, struct span xid);
 
+/** Call a function for each prepared transaction (XA RECOVER); it calls nothing here. @return
+ * FIRN_OK, or what it returned */
 typedef firn_rc txn_prepared_visit(struct span xid, uint64_t id, void *context);
 firn_rc txn_each_prepared(struct txn_set *set, txn_prepared_visit *visit, void *context);
 
@@ -184,6 +180,8 @@ firn_rc txn_each_prepared(struct txn_set *set, txn_prepared_visit *visit, void *
 
 /** How a read locks what it reads. Serializable makes NONE a SHARED. */
 enum txn_lock { TXN_LOCK_NONE, TXN_LOCK_SHARED, TXN_LOCK_EXCLUSIVE };
+/** What it does about others' locks: wait, FIRN_E_BUSY, or take the row for one that is not there.
+ */
 enum txn_wait { TXN_WAIT, TXN_NOWAIT, TXN_SKIP_LOCKED };
 
 /**
@@ -226,16 +224,28 @@ firn_rc txn_put(struct txn_session *session, struct btree *tree, struct span key
 /** FIRN_E_NOT_FOUND, without an error text, if it is not. */
 firn_rc txn_delete(struct txn_session *session, struct btree *tree, struct span key);
 
-/* ---- Cursors: as those of btree.h, over what the transaction sees. They end with it. ---- */
+/* ---- Cursors ----
+ *
+ * As those of btree.h, over what the transaction sees. They end with it. What it changes itself
+ * while one is open, the cursor sees after the next seek, before that perhaps; what it has undone,
+ * not any more. A scan with locks also locks the row behind its range, which it has to look at. */
 
 struct txn_cursor;
 
+/** @param cursor  set on success; txn_cursor_close, before the transaction ends. FIRN_E_MISUSE
+ * (none is open), FIRN_E_NOMEM */
 firn_rc txn_cursor_open(struct txn_session *session, struct btree *tree, enum txn_lock lock,
                         enum txn_wait wait, struct txn_cursor **cursor);
 void txn_cursor_close(struct txn_cursor *cursor);
+
+/** Move, as btree_cursor_seek, _next and _prev do, to rows that the transaction sees; locks what it
+ * comes to as it was opened to. FIRN_E_NOT_FOUND without an error text: there is none; with locks
+ * the errors of txn_get; TXN_SKIP_LOCKED passes over rows that others have locked. */
 firn_rc txn_cursor_seek(struct txn_cursor *cursor, enum btree_seek seek, struct span key);
 firn_rc txn_cursor_next(struct txn_cursor *cursor);
 firn_rc txn_cursor_prev(struct txn_cursor *cursor);
+
+/** The row it stands on: the key until it moves, the payload until the session's next call. */
 struct span txn_cursor_key(struct txn_cursor *cursor);
 firn_rc txn_cursor_payload(struct txn_cursor *cursor, struct span *payload);
 
@@ -283,6 +293,7 @@ struct txn_counters {
     uint64_t oldest_snapshot_behind;  /* commits since it was taken */
     uint64_t oldest_snapshot_session; /* whose it is */
 };
+/** Tell the counters. Any thread; each is right, though not all of the same instant. */
 void txn_counters(struct txn_set *set, struct txn_counters *counters);
 
 #endif

@@ -41,8 +41,8 @@ struct txn_session {
     struct txn_session *previous;
     struct btree_session *tree;
     struct snapshot *snapshot;
-    uint64_t views;    /* snapshots taken so far: what was copied under an older one is stale */
-    struct txn *txn;   /* NULL: none is open */
+    uint64_t views;  /* grows when copies of leaves become stale: a new snapshot, changes undone */
+    struct txn *txn; /* NULL: none is open */
     struct txn *spare; /* for the next one */
     uint64_t number;   /* for people: which session this is */
     enum txn_isolation isolation;
@@ -106,7 +106,10 @@ struct txn_set {
 firn_rc txn_new(struct txn_set *set, struct txn **txn);
 void txn_free(struct txn *txn);
 
-/** Give the session's transaction an id and a log, if it has none. No latch is held. */
+/** Give the session's open transaction an id and a log, if it has none. No latch is held. */
+firn_rc txn_give_id(struct txn_session *session);
+
+/** The same before it writes: FIRN_E_MISUSE if none is open, or it may only read. */
 firn_rc txn_make_writer(struct txn_session *session);
 
 /** Take a snapshot if the session's transaction has none: before it reads. */
@@ -189,11 +192,13 @@ firn_rc txn_payload(struct txn_session *session, struct btree *tree, struct span
 
 /** Look at a row with its leaf latched and lock it, waiting as wished.
  *
- * @param gap   the gap behind an absent key is locked, too (serializable)
- * @param cell  set to a copy of what is there
- * @return FIRN_OK; FIRN_E_NOT_FOUND without an error text: no row there now; as txn_get */
+ * @param absent  a key that is not there is locked, too, so that it does not come (serializable)
+ * @param cell    set to a copy of what is there
+ * @return FIRN_OK; FIRN_E_NOT_FOUND without an error text: no row there now, or it is locked and to
+ * be skipped; as txn_get */
 firn_rc txn_lock_row(struct txn_session *session, struct btree *tree, struct span key,
-                     enum lock_mode mode, enum txn_wait wait, bool gap, struct version_cell *cell);
+                     enum lock_mode mode, enum txn_wait wait, bool absent,
+                     struct version_cell *cell);
 
 /** Lock the gap behind a key, up to the next one.
  *
@@ -208,14 +213,17 @@ enum txn_lock txn_read_lock(const struct txn_session *session, enum txn_lock loc
 
 /* ---- rollback.c ---- */
 
-/** Undo the records of a log from its newest back to where `last` was the newest. */
-firn_rc txn_undo_to(struct txn_session *session, struct txn *txn, undo_pointer last);
+/** Undo the records of a log from its newest back to where `last` was the newest.
+ * @param keeps_locks  the transaction lives on, and what it had changed stays locked */
+firn_rc txn_undo_to(struct txn_session *session, struct txn *txn, undo_pointer last,
+                    bool keeps_locks);
 
 /** Roll back wholly and finish. On failure it is as far as it came; call it again. */
 firn_rc txn_undo_all(struct txn_session *session, struct txn *txn);
 
 /* ---- purge.c ---- */
 
+/** Start as many threads as the set's options say, and end them. FIRN_E_INVALID, FIRN_E_NOMEM */
 firn_rc purge_open(struct txn_set *set, struct purge **purge);
 void purge_close(struct purge *purge);
 

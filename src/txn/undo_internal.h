@@ -38,7 +38,6 @@ enum {
 struct undo_options {
     struct space_set *spaces;
     struct buffer_pool *pool;
-    struct redo *redo;
     unsigned tablespaces; /* innodb_undo_tablespaces: 2; more may be added later, none goes */
     bool create;          /* the environment is being made: there need be none yet */
 };

@@ -147,6 +147,7 @@ static firn_rc adopt(struct undo_set *set, struct undo_segment *segment, struct 
         .txn_id = log->txn_id,
         .header = undo_pointer_of(segment->space, at),
         .is_written = true,
+        .has_work = true, /* its records have not been looked at: there may be some */
         .last = undo_pointer_of(segment->space, last),
         .tail_page = segment->tail_page,
         .tail_offset = segment->tail_offset,

@@ -156,7 +156,7 @@ firn_rc version_cell_set(struct version_cell *cell, struct span bytes, bool is_l
 {
     cell->size_bytes = 0;
     FIRN_TRY(version_cell_reserve(cell, bytes.size_bytes));
-    if (bytes.size_bytes > 0)
+    if (bytes.size_bytes > 0) /* the empty key */
         memcpy(cell->bytes, bytes.bytes, bytes.size_bytes);
     cell->size_bytes = bytes.size_bytes;
     cell->is_large = is_large;

@@ -105,6 +105,7 @@ static void do_write(struct play *play, unsigned number)
     if (rc != FIRN_OK)
         return;
     txn->wrote[key] = true;
+    txn->locked[key] = true;
     txn->value[key] = value;
 }
 

@@ -286,8 +286,9 @@ static void forget(uint32_t space, uint32_t page_no, void *context)
 
 static firn_rc check(void)
 {
+    struct undo_check_visitor visitor = {.problem = remember, .seen = forget};
     said[0] = '\0';
-    return undo_check(undo, remember, forget, NULL);
+    return undo_check(undo, &visitor);
 }
 
 static void each_broken_rule_is_told(void **state)

@@ -34,6 +34,7 @@ struct model_txn {
     enum txn_isolation isolation;
     uint64_t snapshot;
     bool wrote[MODEL_KEYS];
+    bool locked[MODEL_KEYS]; /* it has written them, though it may have undone it since */
     int64_t value[MODEL_KEYS];
 };
 
@@ -75,11 +76,11 @@ static inline int64_t model_present(const struct model *model, const struct mode
     return model->newest[key] != NULL ? model->newest[key]->value : MODEL_DELETED;
 }
 
-/** @return true if another open transaction has written a key. */
+/** @return true if another open transaction has a key locked. */
 static inline bool model_is_locked(const struct model *model, unsigned number, unsigned key)
 {
     for (unsigned i = 0; i < MODEL_SESSIONS; i++)
-        if (i != number && model->txns[i].is_open && model->txns[i].wrote[key])
+        if (i != number && model->txns[i].is_open && model->txns[i].locked[key])
             return true;
     return false;
 }

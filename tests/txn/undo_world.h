@@ -19,7 +19,6 @@ static inline firn_rc undo_world_open_set(bool create, unsigned tablespaces)
 {
     struct undo_options options = {.spaces = world.set,
                                    .pool = world.pool,
-                                   .redo = world.redo,
                                    .tablespaces = tablespaces,
                                    .create = create};
     return undo_open(&options, &world.mtr, &undo);
