@@ -64,7 +64,45 @@ static inline const char *table_wrong(struct table_set *set, const char *name)
     return text[0] != '\0' ? text : firn_error_text();
 }
 
-/** Check the store, and one table or none. @return NULL, or what is wrong */
+/** How many trees there are, and how many there ought to be. */
+struct tree_count {
+    struct table_set *set;
+    unsigned found;
+    unsigned wanted;
+};
+
+static inline firn_rc count_tree(const struct store_tree_info *info, struct btree *tree,
+                                 void *context)
+{
+    struct tree_count *count = context;
+    (void)tree;
+    count->found++;
+    count->wanted += strcmp(info->name, "firn.dictionary") == 0;
+    return FIRN_OK;
+}
+
+static inline firn_rc count_table_trees(const char *name, void *context)
+{
+    struct tree_count *count = context;
+    struct table *table;
+    FIRN_TRY(table_open(count->set, name, &table));
+    count->wanted += table_schema(table)->index_count;
+    table_close(table);
+    return FIRN_OK;
+}
+
+/** Are there just the trees of the tables that are there? What is left of others is damage that no
+ * check sees. @return NULL, or what is wrong */
+static inline const char *trees_wrong(struct world *world)
+{
+    struct tree_count count = {.set = tables_of(world)};
+    if (store_each_tree(world->store, count_tree, &count) != FIRN_OK ||
+        table_each(count.set, count_table_trees, &count) != FIRN_OK)
+        return firn_error_text();
+    return count.found == count.wanted ? NULL : "there are trees of no table";
+}
+
+/** Check the store, its trees, and one table or none. @return NULL, or what is wrong */
 static inline const char *table_world_wrong(struct world *world, const char *name)
 {
     static char text[512];
@@ -72,7 +110,10 @@ static inline const char *table_world_wrong(struct world *world, const char *nam
     text[0] = '\0';
     if (store_check(world->store, 1, world_problem, text, NULL, &result) != FIRN_OK)
         return text[0] != '\0' ? text : firn_error_text();
-    return name != NULL ? table_wrong(tables_of(world), name) : NULL;
+    const char *wrong = trees_wrong(world);
+    if (wrong == NULL && name != NULL)
+        wrong = table_wrong(tables_of(world), name);
+    return wrong;
 }
 
 /** Name columns by number in a set of them. */
