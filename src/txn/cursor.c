@@ -90,11 +90,13 @@ static firn_rc look_at_version(struct txn_cursor *cursor)
     return keep(cursor, seen, is_large);
 }
 
+/* A row that is to be passed by is not there. */
 static firn_rc lock_key(struct txn_cursor *cursor, struct span key)
 {
     enum lock_mode mode = cursor->lock == TXN_LOCK_SHARED ? LOCK_SHARED : LOCK_EXCLUSIVE;
-    return txn_lock_row(cursor->session, cursor->tree, key, mode, cursor->wait, cursor->locks_gaps,
-                        &cursor->found);
+    firn_rc rc = txn_lock_row(cursor->session, cursor->tree, key, mode, cursor->wait,
+                              cursor->locks_gaps, &cursor->found);
+    return rc == FIRN_E_BUSY && cursor->wait == TXN_SKIP_LOCKED ? FIRN_E_NOT_FOUND : rc;
 }
 
 /* Lock it, and take it as it is now. A row that came after the snapshot is none of ours. */

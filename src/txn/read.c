@@ -61,9 +61,7 @@ firn_rc txn_lock_row(struct txn_session *session, struct btree *tree, struct spa
         if (rc == TXN_AGAIN)
             FIRN_TRY(txn_wait_for_lock(session));
     } while (rc == TXN_AGAIN);
-    if (rc == FIRN_E_BUSY && wait == TXN_SKIP_LOCKED)
-        return FIRN_E_NOT_FOUND;
-    if (rc == FIRN_E_BUSY)
+    if (rc == FIRN_E_BUSY && wait == TXN_NOWAIT) /* who passes locked rows by needs no sentence */
         return rc_raise(rc, "a row of index %llu is locked by another transaction",
                         (unsigned long long)look.index_id);
     FIRN_TRY(rc);

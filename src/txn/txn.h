@@ -180,8 +180,8 @@ firn_rc txn_each_prepared(struct txn_set *set, txn_prepared_visit *visit, void *
 
 /** How a read locks what it reads. Serializable makes NONE a SHARED. */
 enum txn_lock { TXN_LOCK_NONE, TXN_LOCK_SHARED, TXN_LOCK_EXCLUSIVE };
-/** What it does about others' locks: wait, FIRN_E_BUSY, or take the row for one that is not there.
- */
+/** What it does about others' locks. A cursor passes by the rows that are to be skipped; of a
+ * single key it is FIRN_E_BUSY. */
 enum txn_wait { TXN_WAIT, TXN_NOWAIT, TXN_SKIP_LOCKED };
 
 /**
@@ -189,8 +189,8 @@ enum txn_wait { TXN_WAIT, TXN_NOWAIT, TXN_SKIP_LOCKED };
  *
  * @param payload  set on success; valid until the session's next call
  * @return FIRN_OK; FIRN_E_NOT_FOUND without an error text; with a lock: FIRN_E_CONFLICT,
- * FIRN_E_DEADLOCK, FIRN_E_LOCK_WAIT, FIRN_E_BUSY (TXN_NOWAIT), FIRN_E_CANCELLED; FIRN_E_CORRUPT,
- * FIRN_E_IO, FIRN_E_NOMEM
+ * FIRN_E_DEADLOCK, FIRN_E_LOCK_WAIT, FIRN_E_BUSY (TXN_NOWAIT; TXN_SKIP_LOCKED, without an error
+ * text), FIRN_E_CANCELLED; FIRN_E_CORRUPT, FIRN_E_IO, FIRN_E_NOMEM
  */
 firn_rc txn_get(struct txn_session *session, struct btree *tree, struct span key,
                 enum txn_lock lock, enum txn_wait wait, struct span *payload);

@@ -194,8 +194,7 @@ firn_rc txn_payload(struct txn_session *session, struct btree *tree, struct span
  *
  * @param absent  a key that is not there is locked, too, so that it does not come (serializable)
  * @param cell    set to a copy of what is there
- * @return FIRN_OK; FIRN_E_NOT_FOUND without an error text: no row there now, or it is locked and to
- * be skipped; as txn_get */
+ * @return FIRN_OK; FIRN_E_NOT_FOUND without an error text: no row there now; as txn_get */
 firn_rc txn_lock_row(struct txn_session *session, struct btree *tree, struct span key,
                      enum lock_mode mode, enum txn_wait wait, bool absent,
                      struct version_cell *cell);

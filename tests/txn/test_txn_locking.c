@@ -57,7 +57,7 @@ static const struct lock_case locking_reads[] = {
      "T2 goes on => 1; T2 commit",
      NULL},
     {"SKIP LOCKED", ALL,
-     "T1 lock 10 => 1; T2 lock 10 skip => none; T2 lock-scan 10 50 skip => 30:3,50:5; T1 commit; "
+     "T1 lock 10 => 1; T2 lock 10 skip => busy; T2 lock-scan 10 50 skip => 30:3,50:5; T1 commit; "
      "T2 lock-scan 10 50 skip => 10:1,30:3,50:5; T2 commit",
      NULL},
     {"SKIP LOCKED backward", ALL,
