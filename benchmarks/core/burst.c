@@ -75,8 +75,8 @@ static void *update(void *context)
     uint64_t before_ns = clock_now(clock_real());
     for (uint64_t i = 0; !atomic_load_explicit(worker->stop, memory_order_relaxed); i++) {
         make_row(rng_below(&rng, worker->rows), i, key, value);
-        must(
-            store_put(session, worker->tree, span_of(key, KEY_BYTES), span_of(value, PAYLOAD_BYTES)));
+        must(store_put(session, worker->tree, span_of(key, KEY_BYTES),
+                       span_of(value, PAYLOAD_BYTES)));
         must(store_commit(session));
         uint64_t now_ns = clock_now(clock_real());
         if (now_ns - before_ns > worker->longest_ns)

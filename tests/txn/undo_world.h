@@ -17,10 +17,8 @@ static struct undo_set *undo;
 
 static inline firn_rc undo_world_open_set(bool create, unsigned tablespaces)
 {
-    struct undo_options options = {.spaces = world.set,
-                                   .pool = world.pool,
-                                   .tablespaces = tablespaces,
-                                   .create = create};
+    struct undo_options options = {
+        .spaces = world.set, .pool = world.pool, .tablespaces = tablespaces, .create = create};
     return undo_open(&options, &world.mtr, &undo);
 }
 
