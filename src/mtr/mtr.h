@@ -137,7 +137,7 @@ void mtr_undo_append(struct mtr *mtr, struct mtr_page *page, enum undo_kind kind
                      struct undo_position previous, struct span data);
 void mtr_undo_begin(struct mtr *mtr, struct mtr_page *page, const struct undo_log_head *head);
 
-/** Record something that is not about a page's bytes (CHANGE_SPACE_*). */
+/** Record something that is not about a page's bytes (CHANGE_SPACE_*, CHANGE_BINLOG). */
 void mtr_note(struct mtr *mtr, enum change_op op, uint64_t page_id, struct span payload);
 
 /**

@@ -333,6 +333,7 @@ static const struct {
     [CHANGE_UNDO_APPEND] = {"undo-append", apply_undo_append, false},
     [CHANGE_SPACE_CREATE] = {"space-create", NULL, false},
     [CHANGE_SPACE_DROP] = {"space-drop", NULL, false},
+    [CHANGE_BINLOG] = {"binlog", NULL, false},
 };
 
 firn_rc change_apply(uint8_t *page, uint32_t page_size_bytes, const struct change *change)

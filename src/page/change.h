@@ -28,9 +28,10 @@ enum change_op {
     CHANGE_UNDO_APPEND = 12, /* kind u8, ...: undo_page_append */
     CHANGE_PAGE_LAST,
 
-    /* Not about the bytes of a page: handled by src/space and src/recovery. */
+    /* Not about the bytes of a page: handled by src/space, src/binlog and src/recovery. */
     CHANGE_SPACE_CREATE = 32, /* class u8, page size u32, name */
     CHANGE_SPACE_DROP = 33,   /* nothing */
+    CHANGE_BINLOG = 34,       /* a group of the binary log, beside its commit */
     CHANGE_LAST,
 };
 

@@ -69,6 +69,10 @@ static firn_rc take_record(struct recovery *recovery, const struct change *chang
     recovery->result.records++;
     if (change->op < CHANGE_PAGE_LAST)
         return batch_add(&recovery->batch, change, end_lsn);
+    if (change->op == CHANGE_BINLOG)
+        return recovery->options->binlog == NULL
+                   ? FIRN_OK
+                   : recovery->options->binlog(change, recovery->options->binlog_context);
     /* Records that wait for a tablespace that goes find it gone later. */
     return space_redo(recovery->options->spaces, change, end_lsn);
 }

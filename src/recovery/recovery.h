@@ -22,6 +22,9 @@ struct recovery_progress {
 };
 typedef void recovery_progress_function(const struct recovery_progress *progress, void *context);
 
+/** Takes what the binary log has in the log (CHANGE_BINLOG), in the order of the log. */
+typedef firn_rc recovery_binlog_function(const struct change *change, void *context);
+
 struct recovery_options {
     struct redo *redo;
     struct buffer_pool *pool;
@@ -30,6 +33,8 @@ struct recovery_options {
     uint64_t memory_bytes;                /* for records waiting to be applied */
     recovery_progress_function *progress; /* or NULL; called at most every 100 ms or so */
     void *progress_context;
+    recovery_binlog_function *binlog; /* or NULL: such records are passed over */
+    void *binlog_context;
 };
 
 struct recovery_result {
