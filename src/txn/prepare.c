@@ -60,7 +60,7 @@ static firn_rc mark(struct txn *txn, struct mtr *mtr, enum undo_state state, str
     return rc;
 }
 
-static firn_rc mark_prepared(struct txn *txn, struct mtr *mtr, struct span xid, uint64_t *end_lsn)
+firn_rc txn_mark_prepared(struct txn *txn, struct mtr *mtr, struct span xid, uint64_t *end_lsn)
 {
     FIRN_TRY(undo_make_room(&txn->log, mtr, UNDO_XID_MAX));
     return mark(txn, mtr, UNDO_PREPARED, xid, end_lsn);
@@ -77,8 +77,11 @@ firn_rc txn_prepare(struct txn_session *session, struct span xid)
                         "the name of a prepared transaction has 1 to %d bytes, this one has %zu",
                         TXN_XID_MAX, xid.size_bytes);
     FIRN_TRY(txn_give_id(session)); /* one that has only read is prepared as well */
+    const struct txn_recorder *recorder = txn_recorder_of(txn);
+    if (recorder != NULL)
+        FIRN_TRY(recorder->prepare(txn->recording));
     FIRN_TRY(take_name(txn, xid));
-    firn_rc rc = mark_prepared(txn, btree_session_mtr(session->tree), xid, &end_lsn);
+    firn_rc rc = txn_mark_prepared(txn, btree_session_mtr(session->tree), xid, &end_lsn);
     if (rc != FIRN_OK && rc != FIRN_E_STOPPED) {
         give_name_back(txn);
         return rc;
@@ -112,13 +115,15 @@ static firn_rc take_prepared(struct txn_session *session, struct span xid, struc
     return FIRN_OK;
 }
 
-firn_rc txn_commit_prepared(struct txn_session *session, struct span xid)
+static firn_rc commit_prepared(struct txn_session *session, struct span xid, bool is_recorded)
 {
     struct txn_set *set = session->set;
     struct txn *txn;
     uint64_t end_lsn = 0;
     FIRN_TRY(take_prepared(session, xid, &txn));
-    firn_rc rc = txn_finish(txn, btree_session_mtr(session->tree), UNDO_COMMITTED, &end_lsn);
+    if (is_recorded)
+        txn_drop_recording(txn);
+    firn_rc rc = txn_finish_committed(txn, btree_session_mtr(session->tree), &end_lsn);
     if (rc != FIRN_OK) {
         release(txn);
         return rc;
@@ -127,6 +132,16 @@ firn_rc txn_commit_prepared(struct txn_session *session, struct span xid)
     txn_free(txn);
     atomic_fetch_add_explicit(&set->commits, 1, memory_order_relaxed);
     return redo_flush(set->base.redo, end_lsn, session->flush);
+}
+
+firn_rc txn_commit_prepared(struct txn_session *session, struct span xid)
+{
+    return commit_prepared(session, xid, false);
+}
+
+firn_rc txn_commit_recorded(struct txn_session *session, struct span xid)
+{
+    return commit_prepared(session, xid, true);
 }
 
 /* Half undone it must not be committed any more, by nobody and after no crash. With this the

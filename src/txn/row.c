@@ -24,6 +24,7 @@ struct row_change {
     txn_decide *decide;
     void *context;
     bool wants_old;
+    bool is_recorded;
 
     enum step step;
     size_t record_bytes;
@@ -165,6 +166,35 @@ static const struct span *shown_payload(const struct btree_old *old, const struc
     return payload;
 }
 
+/* ---- Who writes it down ---- */
+
+static firn_rc prepare_record(struct row_change *change)
+{
+    struct txn *txn = change->session->txn;
+    const struct txn_recorder *recorder = txn->set->options.recorder;
+    if (recorder == NULL)
+        return FIRN_OK;
+    return recorder->prepare_row(txn->id, change->index_id, &txn->recording, &change->is_recorded,
+                                 recorder->context);
+}
+
+static void keep_record(struct row_change *change, bool keep)
+{
+    if (change->is_recorded)
+        change->session->set->options.recorder->keep_row(change->session->txn->recording, keep);
+}
+
+static firn_rc record(struct row_change *change, const struct span *before,
+                      const struct span *after)
+{
+    if (!change->is_recorded)
+        return FIRN_OK;
+    return change->session->set->options.recorder->row(
+        change->session->txn->recording, change->index_id, change->key, before, after);
+}
+
+/* ---- The decision ---- */
+
 static enum btree_action decide_row(const struct btree_old *old, struct btree_new *new, firn_rc *rc,
                                     void *context)
 {
@@ -173,6 +203,7 @@ static enum btree_action decide_row(const struct btree_old *old, struct btree_ne
     struct span payload, wanted = {NULL, 0};
     change->step = STEP_NONE;
     change->is_new_key = old == NULL;
+    keep_record(change, false);
     if (old != NULL && !version_get(old->cell, &version)) {
         *rc = rc_raise(FIRN_E_CORRUPT, "index %llu has a value without a version",
                        (unsigned long long)change->index_id);
@@ -188,8 +219,10 @@ static enum btree_action decide_row(const struct btree_old *old, struct btree_ne
         *rc = seen_rc != FIRN_OK ? seen_rc : *rc;
         return BTREE_KEEP;
     }
-    *rc = action == BTREE_PUT ? decide_put(change, old, wanted, new)
-                              : decide_delete(change, old, new);
+    *rc = record(change, shown, action == BTREE_PUT ? &wanted : NULL);
+    if (*rc == FIRN_OK)
+        *rc = action == BTREE_PUT ? decide_put(change, old, wanted, new)
+                                  : decide_delete(change, old, new);
     return *rc == FIRN_OK ? BTREE_PUT : BTREE_KEEP;
 }
 
@@ -234,15 +267,20 @@ static firn_rc change_key(struct row_change *change)
         .companion = append_record,
         .companion_log_bytes = undo_append_log_bytes(undo_change_bytes(
             change->key.size_bytes, slotted_cell_max(session->set->page_size_bytes))),
-        .wants_old = change->wants_old,
         .keeps_chain = true,
         .context = change};
     atomic_store_explicit(&session->is_cancelled, false, memory_order_relaxed);
     FIRN_TRY(txn_make_writer(session));
+    FIRN_TRY(prepare_record(change));
+    edit.wants_old = change->wants_old || change->is_recorded;
     txn_see(session);
     firn_rc rc;
-    while ((rc = btree_edit(session->tree, change->tree, change->key, &edit, NULL)) == TXN_AGAIN)
-        FIRN_TRY(take_step(change));
+    while ((rc = btree_edit(session->tree, change->tree, change->key, &edit, NULL)) == TXN_AGAIN) {
+        rc = take_step(change);
+        if (rc != FIRN_OK)
+            break;
+    }
+    keep_record(change, rc == FIRN_OK);
     if (rc == FIRN_OK && change->has_work)
         session->txn->log.has_work = true;
     atomic_store_explicit(&session->txn->locks.weight, session->txn->log.records,

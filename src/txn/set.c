@@ -19,6 +19,15 @@ void txn_options_init(struct txn_options *options)
 
 /* ---- Opening ---- */
 
+/* What a prepared one did is still to be written down when it commits. */
+static firn_rc adopt_recording(struct txn *txn)
+{
+    const struct txn_recorder *recorder = txn->set->options.recorder;
+    if (recorder == NULL || txn->state != TXN_PREPARED)
+        return FIRN_OK;
+    return recorder->adopt(txn->id, &txn->recording, recorder->context);
+}
+
 static firn_rc adopt(const struct undo_unfinished *found, const struct undo_log *log, void *context)
 {
     struct txn_set *set = context;
@@ -37,7 +46,7 @@ static firn_rc adopt(const struct undo_unfinished *found, const struct undo_log 
     memcpy(txn->xid, found->xid, found->xid_bytes);
     txn_enter(txn);
     txn_put_aside(txn);
-    return FIRN_OK;
+    return adopt_recording(txn);
 }
 
 static firn_rc open_undo(struct txn_set *set)
@@ -103,6 +112,10 @@ static void forget_left(struct txn_set *set)
     while (set->left != NULL) {
         struct txn *txn = set->left;
         set->left = txn->next_left;
+        const struct txn_recorder *recorder = txn_recorder_of(txn);
+        if (recorder != NULL)
+            recorder->leave(txn->recording);
+        txn->recording = NULL;
         lock_release_all(&txn->locks);
         txn_free(txn);
     }

@@ -192,10 +192,19 @@ struct ending {
 static firn_rc record_end(uint64_t number, void *context)
 {
     struct ending *ending = context;
-    firn_rc rc = undo_mark(&ending->txn->log, ending->mtr, ending->state, number, span_of(NULL, 0));
-    if (rc == FIRN_OK)
-        return mtr_commit(ending->mtr, &ending->end_lsn);
-    mtr_abandon(ending->mtr);
+    struct txn *txn = ending->txn;
+    const struct txn_recorder *recorder = txn_recorder_of(txn);
+    firn_rc rc = undo_mark(&txn->log, ending->mtr, ending->state, number, span_of(NULL, 0));
+    if (rc != FIRN_OK) {
+        mtr_abandon(ending->mtr);
+        return rc;
+    }
+    if (recorder != NULL)
+        recorder->note(txn->recording, ending->mtr);
+    rc = mtr_commit(ending->mtr, &ending->end_lsn);
+    if (recorder != NULL)
+        recorder->end_commit(txn->recording, rc == FIRN_OK, ending->end_lsn);
+    txn->recording = NULL;
     return rc;
 }
 
@@ -205,9 +214,15 @@ static firn_rc publish_end(struct ending *ending)
 {
     struct txn *txn = ending->txn;
     struct txn_set *set = txn->set;
-    if (!txn->log.is_written)
+    const struct txn_recorder *recorder = txn_recorder_of(txn);
+    size_t recorded_bytes = 0;
+    if (recorder != NULL)
+        FIRN_TRY(recorder->begin_commit(txn->recording, &recorded_bytes));
+    if (recorded_bytes == 0)
+        txn_drop_recording(txn);
+    if (!txn->log.is_written && recorded_bytes == 0)
         return snapshot_commit(set->snapshots, txn->id, record_nothing, NULL, NULL);
-    FIRN_TRY(mtr_begin(ending->mtr, UNDO_HEADER_LOG_BYTES));
+    FIRN_TRY(mtr_begin(ending->mtr, UNDO_HEADER_LOG_BYTES + recorded_bytes));
     firn_rc rc = undo_latch_header(&txn->log, ending->mtr);
     if (rc == FIRN_OK)
         return snapshot_commit(set->snapshots, txn->id, record_end, ending, NULL);
@@ -218,6 +233,8 @@ static firn_rc publish_end(struct ending *ending)
 firn_rc txn_finish(struct txn *txn, struct mtr *mtr, enum undo_state state, uint64_t *end_lsn)
 {
     struct ending ending = {.txn = txn, .mtr = mtr, .state = state};
+    if (state != UNDO_COMMITTED)
+        txn_drop_recording(txn);
     FIRN_TRY(publish_end(&ending));
     txn_leave(txn);
     lock_release_all(&txn->locks);
@@ -249,7 +266,9 @@ static void leave_unfinished(struct txn_session *session)
     session->txn = NULL;
     if (snapshot_is_open(session->snapshot))
         snapshot_end(session->snapshot);
-    txn->state = TXN_UNFINISHED;
+    txn_drop_recording(txn);
+    if (txn->state != TXN_PREPARED) /* else the next opening decides */
+        txn->state = TXN_UNFINISHED;
     txn_put_aside(txn);
 }
 
@@ -269,8 +288,7 @@ firn_rc txn_commit(struct txn_session *session)
         return raise_none_open();
     if (session->txn->id == 0)
         return end_reader(session);
-    firn_rc rc =
-        txn_finish(session->txn, btree_session_mtr(session->tree), UNDO_COMMITTED, &end_lsn);
+    firn_rc rc = txn_finish_committed(session->txn, btree_session_mtr(session->tree), &end_lsn);
     if (rc == FIRN_E_STOPPED) {
         leave_unfinished(session);
         return rc;
@@ -304,7 +322,10 @@ firn_rc txn_savepoint(struct txn_session *session, struct txn_savepoint *savepoi
 {
     if (session->txn == NULL)
         return raise_none_open();
-    *savepoint = (struct txn_savepoint){.last = session->txn->log.last};
+    const struct txn_recorder *recorder = txn_recorder_of(session->txn);
+    *savepoint = (struct txn_savepoint){
+        .last = session->txn->log.last,
+        .recorded = recorder != NULL ? recorder->mark(session->txn->recording) : 0};
     return FIRN_OK;
 }
 
@@ -313,6 +334,9 @@ firn_rc txn_rollback_to(struct txn_session *session, const struct txn_savepoint 
     if (session->txn == NULL)
         return raise_none_open();
     struct txn *txn = session->txn;
+    const struct txn_recorder *recorder = txn_recorder_of(txn);
+    if (recorder != NULL)
+        recorder->rewind(txn->recording, savepoint->recorded);
     if (txn->log.last == savepoint->last)
         return FIRN_OK;
     session->views++; /* cursors' copies have what is undone now */

@@ -38,18 +38,60 @@ struct txn_trees {
     void *context;
 };
 
+/**
+ * Who writes down what transactions do to rows, in the order in which they commit: the binary log.
+ *
+ * A recording is one transaction's, made when it is first asked for; it is used by one thread at a
+ * time. Where nothing is said it is called without latches, and a failure fails what was asked for.
+ */
+struct txn_recorder {
+    /** Before a row is changed: is its index recorded? Then make room. */
+    firn_rc (*prepare_row)(uint64_t txn_id, uint64_t index_id, void **recording, bool *is_recorded,
+                           void *context);
+    /** What a key's payload becomes; NULL: no row. With the leaf latched, maybe more than once; it
+     * counts when it is kept. */
+    firn_rc (*row)(void *recording, uint64_t index_id, struct span key, const struct span *before,
+                   const struct span *after);
+    void (*keep_row)(void *recording, bool keep);
+    /** A statement, as it is to be executed again. */
+    firn_rc (*text)(uint64_t txn_id, struct span text, void **recording, void *context);
+    /** A savepoint, and back to it. */
+    uint64_t (*mark)(const void *recording);
+    void (*rewind)(void *recording, uint64_t mark);
+    /** The transaction is rolled back; or its set is closed, and it stays prepared. The recording
+     * is gone. */
+    void (*drop)(void *recording);
+    void (*leave)(void *recording);
+    /** Make it survive crashes, and find it again; NULL: there is none. */
+    firn_rc (*prepare)(void *recording);
+    firn_rc (*adopt)(uint64_t txn_id, void **recording, void *context);
+    /** Before a commit: @param log_bytes  set: what `note` adds to the commit's mini-transaction;
+     * 0: there is nothing to be noted */
+    firn_rc (*begin_commit)(void *recording, size_t *log_bytes);
+    /** In the commit's mini-transaction, while nobody else can commit; neither waits nor fails. */
+    void (*note)(void *recording, struct mtr *mtr);
+    /** Likewise, behind it. The recording is gone. */
+    void (*end_commit)(void *recording, bool is_committed, uint64_t end_lsn);
+    /** NULL: as above. Otherwise instead of the last two, after begin_commit, for a prepared
+     * transaction: write it down durably, have it committed in that order. The recording is gone.
+     * On failure nobody knows whether it has been written down. */
+    firn_rc (*in_order)(void *recording, firn_rc (*commit)(void *context), void *context_of_commit);
+    void *context;
+};
+
 struct txn_options {
     const struct btree_base *base;
     struct clock *clock; /* of lock waits */
     struct txn_trees trees;
-    bool create;                 /* a new environment: there are no undo tablespaces yet */
-    unsigned undo_tablespaces;   /* 2 */
-    uint64_t lock_memory_bytes;  /* 64 MiB */
-    uint64_t lock_wait_limit_ns; /* 50 s; a session may have another */
-    uint64_t undo_max_bytes;     /* purge shrinks undo files above it: 1 GiB */
-    unsigned purge_threads;      /* 2; 0: txn_tick does it */
-    enum redo_flush flush;       /* flush_log_at_commit; a session may have another */
-    bool deadlock_detect;        /* true */
+    const struct txn_recorder *recorder; /* or NULL; outlives the set */
+    bool create;                         /* a new environment: there are no undo tablespaces yet */
+    unsigned undo_tablespaces;           /* 2 */
+    uint64_t lock_memory_bytes;          /* 64 MiB */
+    uint64_t lock_wait_limit_ns;         /* 50 s; a session may have another */
+    uint64_t undo_max_bytes;             /* purge shrinks undo files above it: 1 GiB */
+    unsigned purge_threads;              /* 2; 0: txn_tick does it */
+    enum redo_flush flush;               /* flush_log_at_commit; a session may have another */
+    bool deadlock_detect;                /* true */
 };
 
 /** Set the defaults; base and trees are still missing. */
@@ -143,6 +185,7 @@ firn_rc txn_rollback(struct txn_session *session);
 struct txn_savepoint {
     uint64_t last;
     uint64_t records;
+    uint64_t recorded;
 };
 firn_rc txn_savepoint(struct txn_session *session, struct txn_savepoint *savepoint);
 
@@ -150,6 +193,10 @@ firn_rc txn_savepoint(struct txn_session *session, struct txn_savepoint *savepoi
  * locked (rows changed since as far as there is memory for locks; under serializable FIRN_E_NOMEM
  * beyond that). After an error it is to be rolled back. */
 firn_rc txn_rollback_to(struct txn_session *session, const struct txn_savepoint *savepoint);
+
+/** Have a statement written down, as a text, with what the transaction does (struct txn_recorder).
+ */
+firn_rc txn_record_text(struct txn_session *session, struct span text);
 
 /** Begin a statement: under read committed what is committed by now is seen from here on. */
 firn_rc txn_statement(struct txn_session *session);
@@ -170,6 +217,13 @@ firn_rc txn_prepare(struct txn_session *session, struct span xid);
  * FIRN_E_NOT_FOUND: no such name; FIRN_E_BUSY: somebody else does it just now */
 firn_rc txn_commit_prepared(struct txn_session *session, struct span xid);
 firn_rc txn_rollback_prepared(struct txn_session *session, struct span xid);
+
+/** Commit one that has been written down before (struct txn_recorder): that is not done again. */
+firn_rc txn_commit_recorded(struct txn_session *session, struct span xid);
+
+/** @return whether a name is one of those that transactions get while they are committed in the
+ * order in which they are written down; a crash may leave them prepared. */
+bool txn_xid_is_own(struct span xid);
 
 /** Call a function for each prepared transaction (XA RECOVER); it calls nothing here. @return
  * FIRN_OK, or what it returned */

@@ -31,6 +31,7 @@ struct txn {
     uint64_t id;          /* 0: it has not written */
     enum txn_state state; /* once it has an id */
     bool is_taken;        /* prepared: somebody is deciding about it */
+    void *recording;      /* options.recorder's; NULL: none */
     uint8_t xid[TXN_XID_MAX];
     size_t xid_bytes;
 };
@@ -122,6 +123,21 @@ void txn_leave(struct txn *txn);
 /** Mark the end in the log and publish it; the locks go, the segment is given back. What is left is
  * the memory. @param end_lsn set: where the log has to be flushed to */
 firn_rc txn_finish(struct txn *txn, struct mtr *mtr, enum undo_state state, uint64_t *end_lsn);
+
+/* ---- record.c ---- */
+
+/** @return who has the transaction's recording; NULL: there is none. */
+const struct txn_recorder *txn_recorder_of(const struct txn *txn);
+
+/** What it did is not to be written down. */
+void txn_drop_recording(struct txn *txn);
+
+/** txn_finish of one that commits, in the order in which it is written down, if that is asked for.
+ * @param end_lsn  0: it is durable already */
+firn_rc txn_finish_committed(struct txn *txn, struct mtr *mtr, uint64_t *end_lsn);
+
+/** Write into the log that the transaction is prepared (prepare.c). */
+firn_rc txn_mark_prepared(struct txn *txn, struct mtr *mtr, struct span xid, uint64_t *end_lsn);
 
 /** Put a transaction that nobody's session has among those left, and take it from there. */
 void txn_put_aside(struct txn *txn);
