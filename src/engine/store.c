@@ -45,6 +45,10 @@ void store_options_init(struct store_options *options)
         .lock_wait_limit_ns = 50 * NS_PER_S,
         .lock_memory_bytes = 64 * MIB,
         .deadlock_detect = true,
+        .server_id = 1,
+        .max_binlog_size_bytes = 1024 * MIB,
+        .binlog_cache_size_bytes = 256 << 10,
+        .binlog_expire_s = 30 * 24 * 3600,
     };
 }
 
@@ -73,6 +77,13 @@ static firn_rc check_bounds(const struct store_options *options)
         {"max_undo_log_size", options->undo_max_bytes, 10 * MIB, UINT64_C(1) << 50},
         {"purge_threads", options->purge_threads, 0, 32},
         {"lock_memory", options->lock_memory_bytes, MIB, UINT64_C(1) << 40},
+        {"binlog_sync", options->binlog_sync, STORE_BINLOG_TOGETHER, STORE_BINLOG_SEPARATE},
+        {"server_id", options->server_id, 1, UINT32_MAX},
+        {"max_binlog_size", options->max_binlog_size_bytes, BINLOG_MAX_MIN_BYTES,
+         UINT64_C(1) << 40},
+        {"binlog_cache_size", options->binlog_cache_size_bytes, BINLOG_CACHE_MIN_BYTES,
+         BINLOG_CACHE_MAX_BYTES},
+        {"binlog_expire_logs_seconds", options->binlog_expire_s, 0, UINT32_MAX},
     };
     for (size_t i = 0; i < ARRAY_COUNT(bounds); i++) {
         const struct bound *b = &bounds[i];
@@ -174,11 +185,14 @@ static firn_rc make_room(void *context)
     firn_rc rc = FIRN_OK;
     lock_take(&store->urge_mutex);
     if (redo_checkpoint_lsn(store->redo) == checkpoint_lsn) {
+        firn_rc binlog_rc = binlog_flush(store->binlog);
         uint64_t target_lsn = checkpoint_lsn + redo_capacity_bytes(store->redo) / URGE_SHARE;
         rc = buffer_flush(store->pool,
                           target_lsn > store->recovered_lsn ? target_lsn : store->recovered_lsn);
         if (rc == FIRN_OK)
             rc = redo_checkpoint(store->redo, buffer_clean_lsn(store->pool));
+        if (rc == FIRN_OK && redo_checkpoint_lsn(store->redo) == checkpoint_lsn)
+            rc = binlog_rc;
     }
     lock_give(&store->urge_mutex);
     return rc;
@@ -302,7 +316,10 @@ static firn_rc recover(struct store *store, struct recovery_result *result)
         .memory_bytes = memory_bytes != 0 ? memory_bytes : RECOVERY_MEMORY_MIN_BYTES,
         .progress = store->options.progress,
         .progress_context = store->options.progress_context,
+        .binlog = store_binlog_redo,
+        .binlog_context = store,
     };
+    FIRN_TRY(store_binlog_open(store));
     FIRN_TRY(recovery_run(&options, result));
     return buffer_resize(store->pool, store->options.buffer_pool_size_bytes);
 }
@@ -343,6 +360,7 @@ static firn_rc open_stack(struct store *store, struct recovery_result *result)
     FIRN_TRY(open_pool(store));
     FIRN_TRY(store->options.read_only ? judge_clean(store, result) : recover(store, result));
     store->recovered_lsn = result->end_lsn;
+    store->was_clean = result->was_clean;
     FIRN_TRY(space_recovered(store->spaces));
     return btree_session_open(&store->base, &store->session);
 }
@@ -355,6 +373,7 @@ static void release_hold(struct store *store)
 
 static firn_rc begin_appending(struct store *store)
 {
+    FIRN_TRY(binlog_recovered(store->binlog, store->was_clean));
     FIRN_TRY(redo_recovered(store->redo, store->recovered_lsn));
     release_hold(store);
     return FIRN_OK;
@@ -375,6 +394,9 @@ static firn_rc close_stack(struct store *store)
     store->pool = NULL;
     firn_rc rc = store->spaces == NULL ? FIRN_OK : space_set_close(store->spaces);
     store->spaces = NULL;
+    binlog_close(
+        store->binlog); /* holds the log's checkpoint back as long as the pool may move it */
+    store->binlog = NULL;
     if (store->is_held)
         release_hold(store);
     firn_rc log_rc = store->redo == NULL ? FIRN_OK : redo_close(store->redo);
@@ -384,6 +406,7 @@ static firn_rc close_stack(struct store *store)
 
 firn_rc store_checkpoint(struct store *store)
 {
+    FIRN_TRY(binlog_flush(store->binlog));
     FIRN_TRY(buffer_flush(store->pool, UINT64_MAX));
     return redo_checkpoint(store->redo, buffer_clean_lsn(store->pool));
 }
@@ -408,6 +431,7 @@ static firn_rc create_content(struct store *store, struct recovery_result *resul
     FIRN_TRY(store_open_transactions(store, true));
     FIRN_TRY(store_open_tables(store));
     FIRN_TRY(txn_start(store->transactions));
+    FIRN_TRY(binlog_begin(store->binlog, store->transactions));
     return store_checkpoint(store);
 }
 
@@ -432,7 +456,8 @@ static firn_rc begin_work(struct store *store)
     FIRN_TRY(begin_appending(store));
     FIRN_TRY(store_trees_recover(store));
     FIRN_TRY(store_open_tables(store));
-    return txn_start(store->transactions);
+    FIRN_TRY(txn_start(store->transactions));
+    return binlog_begin(store->binlog, store->transactions);
 }
 
 static bool wants_other_log(const struct store *store)
@@ -627,6 +652,7 @@ void store_abandon(struct store *store)
 firn_rc store_tick(struct store *store)
 {
     FIRN_TRY(redo_tick(store->redo));
+    FIRN_TRY(binlog_tick(store->binlog));
     FIRN_TRY(txn_tick(store->transactions));
     return buffer_clean(store->pool);
 }
@@ -658,6 +684,11 @@ struct io_system *store_class_system(struct store *store, enum io_class class)
 const char *store_class_directory(const struct store *store, enum io_class class)
 {
     return store->directories[store->class_directory[class]].path;
+}
+
+const uint8_t *store_environment_id(const struct store *store)
+{
+    return store->env.id;
 }
 
 struct space_set *store_spaces(struct store *store)

@@ -8,11 +8,18 @@
 #ifndef FIRN_ENGINE_STORE_H
 #define FIRN_ENGINE_STORE_H
 
+#include "binlog/binlog.h"
 #include "btree/btree.h"
 #include "recovery/recovery.h"
 #include "table/table.h"
 
 struct store;
+
+/** When the binary log is synced: sync_binlog and more. */
+enum store_binlog_sync {
+    STORE_BINLOG_TOGETHER, /* with the redo log: one sync a group of commits */
+    STORE_BINLOG_SEPARATE, /* by itself, as servers did before: two of them */
+};
 
 /** Names and defaults as InnoDB has them; store_options_init sets the defaults. */
 struct store_options {
@@ -54,9 +61,16 @@ struct store_options {
     uint64_t lock_wait_limit_ns; /* innodb_lock_wait_timeout: 50 s */
     uint64_t lock_memory_bytes;  /* 64 MiB */
     bool deadlock_detect;        /* innodb_deadlock_detect: true */
-    struct clock *clock;         /* of lock waits; NULL: the real one */
-    uint64_t environment_seed;   /* tests: a new environment's identity; 0: drawn at random */
-    bool canary_skip_log_sync;   /* tests only: the judge must catch it */
+    bool binlog;                 /* log_bin: false; changes of versioned trees are recorded */
+    enum store_binlog_sync binlog_sync;
+    uint32_t server_id;               /* 1 */
+    uint64_t max_binlog_size_bytes;   /* 1 GiB */
+    uint64_t binlog_cache_size_bytes; /* 256 KiB a session; larger transactions go by a file */
+    uint64_t binlog_expire_s;         /* binlog_expire_logs_seconds: 30 days; 0: never */
+    uint64_t (*binlog_time_us)(void); /* tests: the time; NULL: the system's */
+    struct clock *clock;              /* of lock waits; NULL: the real one */
+    uint64_t environment_seed;        /* tests: a new environment's identity; 0: drawn at random */
+    bool canary_skip_log_sync;        /* tests only: the judge must catch it */
     bool canary_skip_data_sync;
 };
 
@@ -100,8 +114,9 @@ enum store_tree_flags {
     STORE_TREE_CREATE = 1, /* make it if it is not there */
     STORE_TREE_SHARED =
         2, /* a new one lies in the system tablespace instead of a file of its own */
-    STORE_TREE_VERSIONED = 4, /* for transactions, and for nothing else; with CREATE: it must be
-                                 what it was made as */
+    STORE_TREE_VERSIONED = 4,  /* for transactions, and for nothing else; with CREATE: it must be
+                                  what it was made as */
+    STORE_TREE_UNRECORDED = 8, /* with CREATE: the binary log says nothing about a new one */
 };
 
 /** @param tree  owned by the store; valid until it is closed or the tree dropped */
@@ -231,8 +246,11 @@ void store_status(struct store *store, struct store_status *status);
 /** @return the device and the directory of a class; owned by the store. */
 struct io_system *store_class_system(struct store *store, enum io_class class);
 const char *store_class_directory(const struct store *store, enum io_class class);
+/** @return the environment's identity, 16 bytes. */
+const uint8_t *store_environment_id(const struct store *store);
 struct txn_set *store_transactions(struct store *store);
 struct table_set *store_tables(struct store *store);
+struct binlog *store_binlog(struct store *store);
 struct space_set *store_spaces(struct store *store);
 struct buffer_pool *store_pool(struct store *store);
 struct redo *store_redo(struct store *store);

@@ -26,6 +26,7 @@ enum {
     ENTRY_SHARED = 1,
     ENTRY_VERSIONED = 2,
     ENTRY_GUEST = 4,
+    ENTRY_UNRECORDED = 8,
 };
 
 /* ---- Entries ---- */
@@ -52,7 +53,7 @@ firn_rc store_catalog_put(struct store *store, const struct store_tree *tree, ui
     entry[ENTRY_STATE_AT] = (uint8_t)tree->state;
     entry[ENTRY_FLAGS_AT] =
         (uint8_t)((tree->shared ? ENTRY_SHARED : 0) | (tree->versioned ? ENTRY_VERSIONED : 0) |
-                  (tree->guest ? ENTRY_GUEST : 0));
+                  (tree->guest ? ENTRY_GUEST : 0) | (tree->unrecorded ? ENTRY_UNRECORDED : 0));
     put_u32(entry + ENTRY_SPACE_AT, tree->space);
     put_u32(entry + ENTRY_ROOT_AT, tree->root_page);
     put_u64(entry + ENTRY_INDEX_AT, tree->index_id);
@@ -92,6 +93,7 @@ static firn_rc parse_entry(const struct store *store, struct span value, struct 
     tree->shared = entry[ENTRY_FLAGS_AT] & ENTRY_SHARED;
     tree->versioned = entry[ENTRY_FLAGS_AT] & ENTRY_VERSIONED;
     tree->guest = entry[ENTRY_FLAGS_AT] & ENTRY_GUEST;
+    tree->unrecorded = entry[ENTRY_FLAGS_AT] & ENTRY_UNRECORDED;
     tree->space = get_u32(entry + ENTRY_SPACE_AT);
     tree->root_page = get_u32(entry + ENTRY_ROOT_AT);
     tree->index_id = get_u64(entry + ENTRY_INDEX_AT);

@@ -14,7 +14,8 @@
 
 /* ---- What lies in a directory ---- */
 
-/* Of an environment's files, whoever names them: "firn.env", "firn_...", "NAME.firn". */
+/* Of an environment's files, whoever names them: "firn.env", "firn_...", "NAME.firn", "binlog.".
+ */
 bool store_is_engine_file(const char *name)
 {
     static const char suffix[] = ".firn";
@@ -22,6 +23,7 @@ bool store_is_engine_file(const char *name)
     if (strcmp(name, "firn.lock") == 0)
         return false;
     return strncmp(name, "firn.", 5) == 0 || strncmp(name, "firn_", 5) == 0 ||
+           strncmp(name, "binlog.", 7) == 0 || strncmp(name, "binlog_group.", 13) == 0 ||
            (length >= sizeof(suffix) && strcmp(name + length - (sizeof(suffix) - 1), suffix) == 0);
 }
 

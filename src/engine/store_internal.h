@@ -49,6 +49,7 @@ struct store_tree {
     uint32_t root_page;
     struct btree *tree; /* NULL: not opened yet */
     bool versioned;     /* its values are versions: src/txn */
+    bool unrecorded;    /* and the binary log says nothing about them */
     unsigned pins;      /* by transactions' background work; no drop meanwhile */
 };
 
@@ -84,6 +85,8 @@ struct store {
 
     struct txn_set *transactions;
     struct table_set *tables;
+    struct binlog *binlog; /* NULL: read only */
+    bool was_clean;        /* recovery had nothing to repeat */
 
     pthread_t warm_thread;
     bool warm_is_running;
@@ -125,6 +128,14 @@ void store_end(struct store *store);
 
 /** What the log is opened, made and resized with. */
 void store_redo_options(const struct store *store, struct redo_options *options);
+
+/* ---- store_binlog.c ---- */
+
+/** Open the binary log, before recovery. */
+firn_rc store_binlog_open(struct store *store);
+
+/** What recovery hands over. @param context  the store */
+firn_rc store_binlog_redo(const struct change *change, void *context);
 
 /* ---- store_create.c ---- */
 

@@ -349,6 +349,7 @@ static firn_rc make_tree(struct store *store, const char *name, unsigned flags,
     made->guest = host != NULL;
     if (made->guest)
         made->space = host->space;
+    made->unrecorded = flags & STORE_TREE_UNRECORDED;
     firn_rc rc = create_tree(store, made, &gone);
     if (rc == FIRN_OK)
         *tree = made;

@@ -53,6 +53,7 @@ firn_rc store_open_transactions(struct store *store, bool create)
     options.create = create;
     if (from->clock != NULL)
         options.clock = from->clock;
+    options.recorder = binlog_recorder(store->binlog);
     options.trees = (struct txn_trees){find_tree, release_tree, store};
     options.undo_tablespaces = from->undo_tablespaces;
     options.lock_memory_bytes = from->lock_memory_bytes;
