@@ -20,6 +20,7 @@ int command_fileio(int argc, char **argv);
 int command_report(int argc, char **argv);
 int command_device(int argc, char **argv);
 int command_survey(int argc, char **argv);
+int command_binlog(int argc, char **argv);
 int command_kv(int argc, char **argv);
 int command_check(int argc, char **argv);
 int command_stat(int argc, char **argv);

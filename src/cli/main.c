@@ -15,6 +15,7 @@ struct command {
 
 static const struct command commands[] = {
     {"backup", command_backup, "copy an environment, and verify such copies"},
+    {"binlog", command_binlog, "show a binary log, or apply it to an environment"},
     {"check", command_check, "check every page and tree of an environment"},
     {"device", command_device, "list, show and check models of disks, RAIDs and SSDs"},
     {"fileio", command_fileio, "measure reading and writing of files, as sysbench's fileio does"},
