@@ -10,11 +10,10 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BAD_BLOCKS_SHOWN = 20, FILES_BESIDE = 64 };
+enum { BAD_BLOCKS_SHOWN = 20 };
 
 /* What the callbacks work on. */
 struct session {
@@ -289,17 +288,6 @@ static firn_rc check_json_path(const char *path)
     return FIRN_OK;
 }
 
-/* Hundreds of files are open at once; what the hard limit allows needs nobody's leave. */
-static void raise_file_limit(uint64_t file_num)
-{
-    struct rlimit limit;
-    rlim_t wanted = (rlim_t)file_num + FILES_BESIDE;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
-        return;
-    limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
-    setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 static bool open_windows(struct session *session)
 {
     session->since_line = memory_alloc(sizeof(*session->since_line));
@@ -351,7 +339,7 @@ static int run(struct session *session, int argc, char **argv)
                         "test\n");
     if (check_json_path(command->json_path) != FIRN_OK)
         return command_fail("fileio");
-    raise_file_limit(command->config.file_num);
+    io_lift_file_limit(); /* hundreds may be open at once */
     fileio_print_setup(session->out, command);
     fprintf(session->out, "Initializing worker threads...\n\n");
     fflush(session->out);

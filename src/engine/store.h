@@ -80,6 +80,9 @@ void store_options_init(struct store_options *options);
 /**
  * Open an environment, recovering it if it was not closed.
  *
+ * Each tablespace keeps a file open: the process's soft limit of open files is raised to its hard
+ * one (io_lift_file_limit).
+ *
  * @param store   set on success; store_close
  * @param result  what recovery did; may be NULL
  * @return FIRN_OK; FIRN_E_NOT_FOUND (no environment there, and create is not set); FIRN_E_BUSY (in

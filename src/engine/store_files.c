@@ -10,6 +10,7 @@
 firn_rc store_open_systems(struct store *store)
 {
     const struct store_options *options = &store->options;
+    io_lift_file_limit(); /* each tablespace keeps its file open */
     for (unsigned class = 0; class < IO_CLASS_COUNT; class ++) {
         store->systems[class] = options->class_systems[class];
         if (store->systems[class] == NULL && store->own_system == NULL)

@@ -114,6 +114,13 @@ void io_system_counters(struct io_system *system, enum io_class class,
 
 /* ---- Files and directories ---- */
 
+/**
+ * Let this process open as many files as it may without anybody's leave: its soft limit
+ * (RLIMIT_NOFILE, ulimit -n) becomes the hard one. Done once a process, so that a program that then
+ * sets a limit of its own keeps it; any thread.
+ */
+void io_lift_file_limit(void);
+
 struct io_file;
 
 enum io_open_flags {

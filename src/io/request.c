@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 /* A system call that is interrupted this often without moving a byte will not succeed. */
 enum { RETRIES_MAX = 1000 };
@@ -133,7 +134,22 @@ enum request_verdict request_settle(struct io_request *request)
 
 /* ---- Error texts ---- */
 
-static const char *help_for_errno(int error)
+enum { HELP_BYTES = 160 };
+
+/* Who meets this limit has met the hard one (io_lift_file_limit), or one that was set later. */
+static const char *help_for_open_files(char text[HELP_BYTES])
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return "";
+    snprintf(text, HELP_BYTES,
+             "; this process may have %llu (ulimit -n): have its limit raised (nofile in "
+             "limits.conf, LimitNOFILE of a systemd unit), or use fewer files",
+             (unsigned long long)limit.rlim_cur);
+    return text;
+}
+
+static const char *help_for_errno(int error, char text[HELP_BYTES])
 {
     switch (error) {
     case EIO:
@@ -150,7 +166,7 @@ static const char *help_for_errno(int error)
     case EROFS:
         return "; mount it writable or choose another directory";
     case EMFILE:
-        return "; raise the limit of open files (ulimit -n)";
+        return help_for_open_files(text);
     case ENFILE:
         return "; raise fs.file-max";
     default:
@@ -162,12 +178,13 @@ firn_rc io_raise(int error, const char *format, ...)
 {
     char what[768];
     char reason[128];
+    char help[HELP_BYTES];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(what, sizeof(what), format, arguments);
     va_end(arguments);
     return rc_raise(rc_from_errno(error), "%s: %s%s", what,
-                    strerror_r(error, reason, sizeof(reason)), help_for_errno(error));
+                    strerror_r(error, reason, sizeof(reason)), help_for_errno(error, help));
 }
 
 static firn_rc raise_invalid(const struct io_request *request, const char *verb)

@@ -231,7 +231,8 @@ static void a_queue_that_cannot_be_had_says_what_to_do(void **state)
     firn_rc rc = io_queue_open(system, &options, &queue);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_int_equal(rc, FIRN_E_IO);
-    ASSERT_TEXT("cannot open a queue of depth 4 by io_uring: Too many open files; raise");
+    ASSERT_TEXT("cannot open a queue of depth 4 by io_uring: Too many open files; this process may "
+                "have 3 (ulimit -n)");
     io_system_close(system);
 }
 
