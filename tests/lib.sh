@@ -4,6 +4,7 @@
 #   check_fails STATUS TEXT NAME COMMAND...
 #                                    passes when it exits with STATUS and says TEXT (an extended
 #                                    regular expression) on standard error
+#   unprivileged COMMAND...          runs it as one whom files' modes bind, which they do not bind root
 #   done_testing                     the plan and the exit status; call it last
 #
 # $FIRN is the command under test, $scratch the directory.
@@ -43,6 +44,15 @@ check_fails() {
     else
         echo "(exit status $check_got instead of $check_status, or no match for: $check_text)" >> "$scratch/.log"
         report_check 1 "$check_name" "$scratch/.log"
+    fi
+}
+
+unprivileged() {
+    local rights=-dac_override,-dac_read_search
+    if [ "$(id -u)" = 0 ]; then
+        setpriv --bounding-set=$rights --inh-caps=$rights "$@"
+    else
+        "$@"
     fi
 }
 

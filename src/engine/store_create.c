@@ -9,8 +9,11 @@
 #include "base/rng.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+
+enum { ERROR_TEXT_BYTES = 512 };
 
 /* ---- What lies in a directory ---- */
 
@@ -273,12 +276,16 @@ static firn_rc make_all(struct store *store)
     return make_log(store);
 }
 
-/* @return rc, everything that was made removed if it is a failure */
+/* @return rc, everything that was made removed if it is a failure; what removing meets does not
+   hide it */
 static firn_rc undo_failed(struct store *store, firn_rc rc)
 {
-    if (rc != FIRN_OK)
-        store_create_undo(store);
-    return rc;
+    char text[ERROR_TEXT_BYTES];
+    if (rc == FIRN_OK)
+        return rc;
+    snprintf(text, sizeof(text), "%s", firn_error_text());
+    store_create_undo(store);
+    return rc_raise(rc, "%s", text);
 }
 
 firn_rc store_create_begin(struct store *store)

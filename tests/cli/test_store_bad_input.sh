@@ -145,6 +145,25 @@ copy
 head -c 4M /dev/urandom > "$bad/redo/firn_redo.0"
 refuses 'firn_redo.0' "a log file of noise"
 
+# The doublewrite file
+copy
+printf 'WRNG' | dd of="$bad/firn_doublewrite" conv=notrunc 2> /dev/null
+refuses 'firn_doublewrite is no doublewrite file.*put the right file back, or move this one away' "a doublewrite file with a wrong magic"
+copy
+poke "$bad/firn_doublewrite" 50 x
+refuses 'firn_doublewrite is no doublewrite file, or its first block is damaged' "a doublewrite file whose head is damaged"
+copy
+truncate -s 1M "$bad/firn_doublewrite"
+refuses 'firn_doublewrite is truncated: it has 1048576 bytes' "a truncated doublewrite file"
+copy
+: > "$bad/firn_doublewrite"
+refuses 'firn_doublewrite is truncated: it has 0 bytes' "an empty doublewrite file"
+copy
+cp "$scratch/foreign/firn_doublewrite" "$bad/firn_doublewrite"
+refuses 'firn_doublewrite belongs to another environment' "a doublewrite file of another environment"
+rm "$bad/firn_doublewrite"
+check "moved away it opens, as the sentence says" $kv "$bad" get key-0001
+
 # Options out of range
 copy
 for option in --log-file-size=1M --log-files=1 --log-files=101 --buffer-pool-size=1K --page-size=2K --flush-log-at-commit=3 \
@@ -184,11 +203,36 @@ check "it stays empty too" test ! -s "$scratch/file"
 mkdir "$scratch/mine" && printf 'precious' > "$scratch/mine/notes.txt"
 check "an environment beside other files" sh -c "$FIRN kv $small $scratch/mine load < $scratch/rows"
 check "which stay" test "$(cat "$scratch/mine/notes.txt")" = precious
-if [ "$(id -u)" != 0 ]; then
-    mkdir "$scratch/closed" && chmod 500 "$scratch/closed"
-    check_fails 1 'denied|cannot' "a directory that may not be written" sh -c "$kv $scratch/closed load < $scratch/rows"
-    check "it stays empty as well" test -z "$(ls -A "$scratch/closed")"
-fi
+mkdir "$scratch/closed" && chmod 500 "$scratch/closed"
+check_fails 1 'closed: Permission denied; check its owner and mode' "a directory that may not be written" unprivileged sh -c "$kv $scratch/closed load < $scratch/rows"
+check "it stays empty as well" test -z "$(ls -A "$scratch/closed")"
+
+# No permission: on one class's directory at a time, of an environment that is there and of one that is to be made.
+places=
+for class in tables undo system doublewrite redo binlog tmp; do places+=" --$class-dir=$class"; done
+$FIRN kv $small "$scratch/placed" load $places < "$scratch/rows" > "$scratch/log" 2>&1
+for class in . tables undo system doublewrite redo binlog tmp; do
+    for mode in 500 000; do
+        rm -rf "$bad"
+        cp -r "$scratch/placed" "$bad"
+        sums "$bad" > "$scratch/before"
+        chmod $mode "$bad/$class"
+        check_fails 1 "bad(/$class)?(/firn[.a-z]*)?: Permission denied; check its owner and mode" "mode $mode of $class" unprivileged $kv "$bad" scan
+        chmod 700 "$bad/$class"
+        sums "$bad" > "$scratch/after"
+        check "  and changes nothing" diff "$scratch/before" "$scratch/after"
+    done
+    [ $class != . ] || continue
+    rm -rf "$bad"
+    mkdir -p "$bad/$class"
+    chmod 500 "$bad/$class"
+    check_fails 1 "bad/$class: Permission denied; check its owner and mode" "making one, $class" unprivileged sh -c "$FIRN kv $small $bad load $places < $scratch/rows"
+    chmod 700 "$bad/$class"
+    check "  and leaves nothing" test "$(find "$bad" -mindepth 1)" = "$bad/$class"
+done
+copy
+chmod 000 "$bad/tables/main.firn"
+check_fails 1 'tables/main.firn: Permission denied; check its owner and mode' "a tablespace that may not be read" unprivileged $kv "$bad" scan
 
 # No space: files may not grow beyond a limit that a log does not fit into, and then one that the rows do not.
 check_fails 1 'firn_redo|space|large' "no room for the log" sh -c "ulimit -f 2048; trap '' XFSZ; $kv $scratch/full load --log-file-size=16M < $scratch/rows"
@@ -198,5 +242,29 @@ for i in $(seq 60000); do printf 'more-%06d\t%0120d\n' "$i" "$i"; done > "$scrat
 check_fails 1 'space|large|rows were loaded' "no room for the rows" sh -c "ulimit -f 5000; trap '' XFSZ; $kv $scratch/full load < $scratch/many"
 check "what was there is there" sh -c "$kv $scratch/full get key-0300"
 check "and everything is right" $FIRN check "$scratch/full"
+
+# A log that finds no room for its new size: one that was closed stays as it was, one that was not loses nothing.
+copy
+limited() { # COMMAND...: no file may grow beyond 8 MiB
+    (ulimit -f 8192; trap '' XFSZ; "$@")
+}
+refuses 'firn_redo.[01].new.*(space|large)' "no room for another log" limited $kv --log-file-size=32M "$bad" scan
+check "its files are as they were" test "$(stat -c %s "$bad"/redo/firn_redo.*)" = "$(printf '4194304\n4194304')"
+check "and everything is there" sh -c "$kv $bad scan | cmp - $scratch/rows"
+mkfifo "$scratch/feed"
+$kv "$bad" load --ack --commit-every=10 < "$scratch/feed" > "$scratch/acks" 2>&1 &
+loader=$!
+exec 9> "$scratch/feed"
+for i in $(seq 100); do printf 'late-%04d\t%d\n' "$i" "$i"; done >&9
+for _ in $(seq 600); do
+    [ "$(wc -l < "$scratch/acks")" -ge 100 ] && break
+    sleep 0.05
+done
+kill -9 "$loader"
+wait "$loader" 2> /dev/null
+exec 9>&-
+check_fails 1 'firn_redo.[01].new.*(space|large)' "no room for another log, after a kill" limited $kv --log-file-size=32M "$bad" scan
+check "what was acknowledged is there" test "$($kv "$bad" scan --prefix=late- --count 2> /dev/null)" = 100
+check "and all of it is right" $FIRN check "$bad"
 
 done_testing
