@@ -87,6 +87,8 @@ static firn_rc raise_memory(void)
 static firn_rc take_space(const struct space_info *info, void *context)
 {
     struct store_check *check = context;
+    if (info->class == IO_CLASS_TEMPORARY) /* no tree of the catalog is in it */
+        return FIRN_OK;
     if (check->space_count == check->space_capacity) {
         size_t capacity = check->space_capacity == 0 ? 16 : 2 * check->space_capacity;
         struct check_space *spaces = memory_realloc(check->spaces, capacity * sizeof(*spaces));

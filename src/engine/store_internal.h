@@ -188,7 +188,8 @@ firn_rc store_open_tree(struct store *store, struct store_tree *tree);
 /** @return a tree of the list by its index id, or NULL. Under the tree mutex. */
 struct store_tree *store_tree_by_id(const struct store *store, uint64_t index_id);
 
-/** Finish what a crash left: large values half written, creations and drops of trees. */
+/** Finish what an earlier run left: its temporary tablespaces, large values half written, creations
+ * and drops of trees. */
 firn_rc store_trees_recover(struct store *store);
 
 /** Close all trees and the catalog. */

@@ -544,6 +544,24 @@ static firn_rc collect_space(const struct space_info *info, void *context)
     return FIRN_OK;
 }
 
+static firn_rc collect_temporary(const struct space_info *info, void *context)
+{
+    return info->class == IO_CLASS_TEMPORARY ? collect_space(info, context) : FIRN_OK;
+}
+
+/* What lies in temporary tablespaces is nobody's once the run that made them is over. Their first
+   pages say that they are such, and of this environment (space_scan). */
+static firn_rc drop_temporary(struct store *store)
+{
+    struct space_list list = {0};
+    struct mtr *mtr = btree_session_mtr(store->session);
+    firn_rc rc = space_each(store->spaces, collect_temporary, &list);
+    for (size_t i = 0; i < list.count && rc == FIRN_OK; i++)
+        rc = space_drop(store->spaces, mtr, list.spaces[i]);
+    memory_free(list.spaces);
+    return rc;
+}
+
 static firn_rc clear_limbos(struct store *store)
 {
     struct space_list list = {0};
@@ -572,6 +590,7 @@ static struct store_tree *find_unfinished(const struct store *store)
 firn_rc store_trees_recover(struct store *store)
 {
     struct store_tree *tree;
+    FIRN_TRY(drop_temporary(store));
     FIRN_TRY(clear_limbos(store));
     while ((tree = find_unfinished(store)) != NULL) {
         FIRN_TRY(remove_tree(store, tree));

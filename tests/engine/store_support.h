@@ -107,6 +107,24 @@ static inline void check_rows(struct store *store, struct btree *tree, unsigned 
     store_session_close(session);
 }
 
+/** Make a temporary tablespace with a tree in it that no catalog knows. */
+static inline void make_temporary(struct store *store, const char *name, uint64_t index_id)
+{
+    struct store_session *session;
+    struct btree *tree;
+    uint32_t space;
+    uint32_t root_page;
+    ASSERT_OK(store_session_open(store, &session));
+    struct btree_session *inner = store_session_btree(session);
+    ASSERT_OK(space_create(store_spaces(store), btree_session_mtr(inner), IO_CLASS_TEMPORARY, name,
+                           &space));
+    ASSERT_OK(btree_create(inner, space, index_id, &root_page));
+    ASSERT_OK(btree_open(store_base(store), space, root_page, index_id, &tree));
+    put_rows(store, tree, 0, 200);
+    btree_close(tree);
+    store_session_close(session);
+}
+
 static inline void print_problem(const struct finding *finding, void *context)
 {
     unsigned *count = context;

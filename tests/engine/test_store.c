@@ -242,6 +242,69 @@ static void a_dropped_tree_gives_its_space_back(void **state)
     ASSERT_OK(store_close(store));
 }
 
+/* Those of a class directory of their own, and after whatever end of the run. */
+static void temporary_tablespaces_end_with_the_run(void **state)
+{
+    (void)state;
+    struct store_options options = new_options(sys);
+    options.class_directories[IO_CLASS_TEMPORARY] = "tmp";
+    struct store *store = store_make(&options);
+    put_rows(store, tree_of(store, "a", STORE_TREE_CREATE), 0, 100);
+    for (unsigned round = 0; round < 4; round++) {
+        make_temporary(store, "sort", 1000);
+        check_store(store);
+        assert_true(has_file(sys, STORE_DIR "/tmp/sort.firn"));
+        bool is_killed = round % 2 != 0;
+        if (is_killed)
+            store_abandon(store);
+        else
+            ASSERT_OK(store_close(store));
+        if (!is_killed) {
+            options.read_only = true;
+            store = store_make(&options);
+            check_store(store);
+            ASSERT_OK(store_close(store));
+            assert_true(has_file(sys, STORE_DIR "/tmp/sort.firn"));
+            options.read_only = false;
+        }
+        store = store_make(&options);
+        assert_false(has_file(sys, STORE_DIR "/tmp/sort.firn"));
+        check_rows(store, tree_of(store, "a", 0), 100);
+    }
+    ASSERT_OK(store_close(store));
+}
+
+static bool refuses_temporary(struct store_options *options, const char *text)
+{
+    struct store *store;
+    assert_int_equal(store_open(options, &store, NULL), FIRN_E_CORRUPT);
+    ASSERT_TEXT(text);
+    return has_file(sys, STORE_DIR "/sort.firn");
+}
+
+/* Who only looks like one is not removed. */
+static void what_is_no_temporary_tablespace_of_ours_stays(void **state)
+{
+    (void)state;
+    struct store_options options = new_options(sys);
+    struct store_options other_options = new_options(sys);
+    struct store *store = store_make(&options);
+    ASSERT_OK(store_close(store));
+    other_options.directory = "other";
+    other_options.environment_seed = 2;
+    struct store *other = store_make(&other_options);
+    make_temporary(other, "sort", 1000);
+    ASSERT_OK(store_close(other));
+
+    ASSERT_OK(io_rename(sys, "other/sort.firn", STORE_DIR "/sort.firn"));
+    assert_true(refuses_temporary(&options, "sort.firn is a tablespace of another environment"));
+    ASSERT_OK(sim_disk_rot(disk, STORE_DIR "/sort.firn", 40, 1));
+    assert_true(refuses_temporary(&options, "sort.firn"));
+    ASSERT_OK(io_remove(sys, STORE_DIR "/sort.firn"));
+    store = store_make(&options);
+    ASSERT_OK(store_close(store));
+}
+
 static void names_that_make_no_file_are_refused(void **state)
 {
     (void)state;
@@ -356,6 +419,8 @@ int main(void)
         TEST(classes_may_share_a_directory_below_the_environment),
         TEST(trees_are_listed_by_name),
         TEST(a_dropped_tree_gives_its_space_back),
+        TEST(temporary_tablespaces_end_with_the_run),
+        TEST(what_is_no_temporary_tablespace_of_ours_stays),
         TEST(names_that_make_no_file_are_refused),
         TEST(a_session_does_what_trees_do),
         TEST(a_small_log_does_not_stop_a_long_write),

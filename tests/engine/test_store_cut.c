@@ -264,13 +264,42 @@ static void a_closing_cut_anywhere_loses_nothing(void **state)
     run_scenario(&scenario);
 }
 
-static firn_rc resize_log(struct store_options *options)
+static void prepare_temporary(struct store *store)
+{
+    make_temporary(store, "sort-1", 1000);
+    make_temporary(store, "sort-2", 1001);
+}
+
+static firn_rc open_and_close(struct store_options *options)
 {
     struct store *store;
-    options->log_file_size_bytes = 5 * MIB;
-    options->log_files = 3;
     firn_rc rc = store_open(options, &store, NULL);
     return rc == FIRN_OK ? store_close(store) : rc;
+}
+
+static void judge_without_temporary(struct store *store, bool done)
+{
+    uint32_t space;
+    (void)done;
+    assert_int_equal(space_find(store_spaces(store), "sort-1", &space), FIRN_E_NOT_FOUND);
+    assert_int_equal(space_find(store_spaces(store), "sort-2", &space), FIRN_E_NOT_FOUND);
+    check_rows(store, tree_of(store, "a", 0), ROWS);
+    prepare_temporary(store); /* the names are free */
+}
+
+static void removing_temporary_tablespaces_cut_anywhere_loses_nothing(void **state)
+{
+    (void)state;
+    static const struct scenario scenario = {prepare_temporary, open_and_close,
+                                             judge_without_temporary};
+    run_scenario(&scenario);
+}
+
+static firn_rc resize_log(struct store_options *options)
+{
+    options->log_file_size_bytes = 5 * MIB;
+    options->log_files = 3;
+    return open_and_close(options);
 }
 
 static void judge_resized_log(struct store *store, bool done)
@@ -300,6 +329,7 @@ int main(void)
         cmocka_unit_test(a_tree_is_dropped_wholly_or_not_at_all),
         cmocka_unit_test(a_shared_tree_is_dropped_wholly_or_not_at_all),
         cmocka_unit_test(a_closing_cut_anywhere_loses_nothing),
+        cmocka_unit_test(removing_temporary_tablespaces_cut_anywhere_loses_nothing),
         cmocka_unit_test(a_resizing_of_the_log_cut_anywhere_loses_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
