@@ -36,6 +36,7 @@ enum long_option {
     OPTION_SECONDS,
     OPTION_OPS,
     OPTION_WARM,
+    OPTION_WARM_OPS,
     OPTION_SEED,
     OPTION_CACHE,
     OPTION_LOG,
@@ -52,6 +53,7 @@ static const struct option long_options[] = {
     {"seconds", required_argument, NULL, OPTION_SECONDS},
     {"ops", required_argument, NULL, OPTION_OPS},
     {"warm", required_argument, NULL, OPTION_WARM},
+    {"warm-ops", required_argument, NULL, OPTION_WARM_OPS},
     {"seed", required_argument, NULL, OPTION_SEED},
     {"cache", required_argument, NULL, OPTION_CACHE},
     {"log", required_argument, NULL, OPTION_LOG},
@@ -75,6 +77,7 @@ static void usage(FILE *out)
         "  --seconds S       how long (default 5)\n"
         "  --ops N           so many operations a thread instead\n"
         "  --warm S          the same work before, uncounted (default 0.5)\n"
+        "  --warm-ops N      and before that, by number of operations (default 0)\n"
         "  --seed N          of the choice of rows; insert makes other rows for each (default 0)\n"
         "  --cache SIZE      memory for data (default 1G)\n"
         "  --log SIZE        log between checkpoints (default 256M)\n"
@@ -137,6 +140,9 @@ static void parse_option(int option, struct kv_options *options, struct workload
         break;
     case OPTION_WARM:
         workload->warm_seconds = parse_seconds(optarg);
+        break;
+    case OPTION_WARM_OPS:
+        workload->warm_ops = parse_number(optarg);
         break;
     case OPTION_SEED:
         workload->seed = parse_number(optarg);

@@ -218,14 +218,7 @@ static bool in_phase(const struct worker *worker, enum phase phase)
     return atomic_load_explicit(&worker->bench->phase, memory_order_relaxed) == (int)phase;
 }
 
-/* Kept a function of its own: callgrind counts what happens in it (benchmarks/core/instructions).
- */
-__attribute__((noinline)) void workload_reads(struct worker *worker, enum phase phase,
-                                              uint64_t ops);
-__attribute__((noinline)) void workload_writes(struct worker *worker, enum phase phase,
-                                               uint64_t ops);
-
-void workload_reads(struct worker *worker, enum phase phase, uint64_t ops)
+static void read_rows(struct worker *worker, enum phase phase, uint64_t ops)
 {
     bool scans = worker->bench->workload->work == WORK_SCAN;
     for (; worker->ops < ops && in_phase(worker, phase);) {
@@ -238,7 +231,7 @@ void workload_reads(struct worker *worker, enum phase phase, uint64_t ops)
     }
 }
 
-void workload_writes(struct worker *worker, enum phase phase, uint64_t ops)
+static void write_rows(struct worker *worker, enum phase phase, uint64_t ops)
 {
     bool inserts = worker->bench->workload->work == WORK_INSERT;
     for (; worker->ops < ops && in_phase(worker, phase); worker->ops++) {
@@ -253,23 +246,43 @@ void workload_writes(struct worker *worker, enum phase phase, uint64_t ops)
     }
 }
 
+/* Until the phase ends, or so many operations are done. */
+static void do_rows(struct worker *worker, enum phase phase, uint64_t ops)
+{
+    enum work kind = worker->bench->workload->work;
+    bool writes = kind == WORK_INCREMENT || kind == WORK_INSERT;
+    (writes ? write_rows : read_rows)(worker, phase, ops);
+}
+
+static void warm_up(struct worker *worker, enum phase phase, uint64_t ops)
+{
+    do_rows(worker, phase, ops);
+    worker->ops = 0;
+    worker->worst_ns = 0;
+}
+
+/* A function of its own, with a name: callgrind counts what happens in it
+   (benchmarks/core/instructions). */
+__attribute__((noinline)) void workload_measured(struct worker *worker, uint64_t ops);
+
+void workload_measured(struct worker *worker, uint64_t ops)
+{
+    do_rows(worker, PHASE_RUN, ops);
+}
+
 static void *work(void *pointer)
 {
     struct worker *worker = pointer;
     struct bench *bench = worker->bench;
-    enum work kind = bench->workload->work;
-    bool writes = kind == WORK_INCREMENT || kind == WORK_INSERT;
     uint64_t ops = bench->workload->ops != 0 ? bench->workload->ops : UINT64_MAX;
     worker->session = bench->driver->session_open(bench->env);
+    warm_up(worker, PHASE_WAIT, bench->workload->warm_ops);
     atomic_fetch_add(&bench->finished, 1); /* the opening is done */
     while (in_phase(worker, PHASE_WAIT))
         sleep_ms(1);
-    if (bench->workload->warm_seconds > 0) {
-        (writes ? workload_writes : workload_reads)(worker, PHASE_WARM, UINT64_MAX);
-        worker->ops = 0;
-        worker->worst_ns = 0;
-    }
-    (writes ? workload_writes : workload_reads)(worker, PHASE_RUN, ops);
+    if (bench->workload->warm_seconds > 0)
+        warm_up(worker, PHASE_WARM, UINT64_MAX);
+    workload_measured(worker, ops);
     atomic_fetch_add(&bench->finished, 1);
     while (!in_phase(worker, PHASE_STOP))
         sleep_ms(1);

@@ -22,7 +22,8 @@ struct workload {
     unsigned threads;
     double seconds;      /* how long, unless */
     uint64_t ops;        /* so many operations a thread are wanted; 0: by time */
-    double warm_seconds; /* the same work before, not counted */
+    uint64_t warm_ops;   /* the same work before, not counted: so many operations, and then */
+    double warm_seconds; /* so long */
     uint64_t seed;       /* of the choice of rows; new rows differ between seeds */
     uint64_t crash_log_bytes;
 };
