@@ -305,8 +305,9 @@ static int judge(const struct check_options *options, const char *directory,
     return damages != 0 ? COMMAND_FAILED : COMMAND_UNSEEN;
 }
 
-static int run(const struct check_options *options, const struct option_words *words)
+static int run(void *context, const struct option_words *words)
 {
+    const struct check_options *options = context;
     struct environment environment;
     struct findings findings = {.list = NULL};
     struct outcome outcome = {.trees_were_walked = false};
@@ -329,27 +330,16 @@ static int run(const struct check_options *options, const struct option_words *w
     return status;
 }
 
-static firn_rc check_words(const struct check_options *options, const struct option_words *words)
+static firn_rc check_words(void *context, const struct option_words *words)
 {
+    const struct check_options *options = context;
     FIRN_TRY(environment_check_directory(words));
     return environment_check_devices(options->environment.device);
 }
 
 int command_check(int argc, char **argv)
 {
+    static const struct environment_command command = {"check", &table, check_words, run};
     struct check_options options;
-    struct option_words words;
-    options_defaults(&table, &options);
-    environment_accept_old_names(&table, argc, argv);
-    if (options_parse(&table, argc, argv, &options, &words) != FIRN_OK)
-        return command_usage("check");
-    int status = COMMAND_OK;
-    if (words.help_wanted)
-        options_help(&table, stdout);
-    else if (check_words(&options, &words) != FIRN_OK)
-        status = command_usage("check");
-    else
-        status = run(&options, &words);
-    options_free(&words);
-    return status;
+    return environment_command(&command, &options, argc, argv);
 }

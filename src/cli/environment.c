@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/near.h"
+#include "cli/command.h"
 #include "io/model.h"
 
 #include <string.h>
@@ -47,6 +48,25 @@ void environment_accept_old_names(const struct option_table *table, int argc, ch
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (strncmp(argv[i], "--", 2) == 0)
             accept_old_name(table, argv[i] + 2);
+}
+
+int environment_command(const struct environment_command *command, void *options, int argc,
+                        char **argv)
+{
+    struct option_words words;
+    options_defaults(command->table, options);
+    environment_accept_old_names(command->table, argc, argv);
+    if (options_parse(command->table, argc, argv, options, &words) != FIRN_OK)
+        return command_usage(command->name);
+    int status = COMMAND_OK;
+    if (words.help_wanted)
+        options_help(command->table, stdout);
+    else if (command->check(options, &words) != FIRN_OK)
+        status = command_usage(command->name);
+    else
+        status = command->run(options, &words);
+    options_free(&words);
+    return status;
 }
 
 /* ---- Devices ---- */

@@ -209,6 +209,23 @@ extern const char *const environment_backend_words[];
                 "of this machine."                                                                 \
     }
 
+/** A command on an environment: judge its words, then do it, each with its options. */
+struct environment_command {
+    const char *name;
+    const struct option_table *table;
+    firn_rc (*check)(void *options, const struct option_words *words);
+    int (*run)(void *options, const struct option_words *words); /* its exit status */
+};
+
+/**
+ * Do such a command, with --help, its defaults and MySQL's names of options.
+ *
+ * @param options  what the table fills
+ * @return the exit status: of a command line that makes no sense COMMAND_USAGE
+ */
+int environment_command(const struct environment_command *command, void *options, int argc,
+                        char **argv);
+
 /** An environment that a command has open. */
 struct environment {
     struct store *store;

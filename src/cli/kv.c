@@ -194,18 +194,18 @@ static firn_rc check_combinations(const struct kv_action *action, const struct k
     return environment_check_devices(options->environment.device);
 }
 
-static firn_rc check_words(const struct kv_options *options, const struct option_words *words,
-                           const struct kv_action **action)
+static firn_rc check_words(void *context, const struct option_words *words)
 {
+    struct kv_options *options = context;
     if (words->positional_count < 2)
         return rc_raise(
             FIRN_E_INVALID,
             "which directory, and what shall be done: load, get, scan, delete or drop?");
-    FIRN_TRY(find_action(words->positional[1], action));
-    if (!(*action)->takes_keys && words->positional_count > 2)
+    FIRN_TRY(find_action(words->positional[1], &options->action));
+    if (!options->action->takes_keys && words->positional_count > 2)
         return rc_raise(FIRN_E_INVALID, "\"%s\" is one word too many", words->positional[2]);
-    FIRN_TRY(check_option_uses(*action, words));
-    return check_combinations(*action, options, words);
+    FIRN_TRY(check_option_uses(options->action, words));
+    return check_combinations(options->action, options, words);
 }
 
 /* ---- Output ---- */
@@ -302,16 +302,16 @@ firn_rc kv_raise_interrupted(const char *done, uint64_t rows)
 /* ---- The command ---- */
 
 /* What went wrong is said before closing, which may take a while and fail as well. */
-static int run_action(const struct kv_options *options, const struct option_words *words,
-                      const struct kv_action *action)
+static int run(void *context, const struct option_words *words)
 {
+    const struct kv_options *options = context;
     struct environment environment;
     const atomic_bool *stop = interrupt_watch();
-    bool create = action->kind == KV_LOAD;
+    bool create = options->action->kind == KV_LOAD;
     if (environment_open(&options->environment, &table, words, words->positional[0], create,
                          &environment) != FIRN_OK)
         return command_fail("kv");
-    struct kv_run run = {
+    struct kv_run work = {
         .options = options,
         .store = environment.store,
         .keys = words->positional + 2,
@@ -319,7 +319,7 @@ static int run_action(const struct kv_options *options, const struct option_word
         .stop = stop,
     };
     int status = COMMAND_OK;
-    firn_rc rc = action->run(&run);
+    firn_rc rc = options->action->run(&work);
     firn_rc output_rc = rc == FIRN_OK ? kv_end_output() : FIRN_OK;
     if (rc != FIRN_OK || output_rc != FIRN_OK)
         status = command_fail("kv");
@@ -330,20 +330,7 @@ static int run_action(const struct kv_options *options, const struct option_word
 
 int command_kv(int argc, char **argv)
 {
+    static const struct environment_command command = {"kv", &table, check_words, run};
     struct kv_options options;
-    struct option_words words;
-    const struct kv_action *action = NULL;
-    options_defaults(&table, &options);
-    environment_accept_old_names(&table, argc, argv);
-    if (options_parse(&table, argc, argv, &options, &words) != FIRN_OK)
-        return command_usage("kv");
-    int status = COMMAND_OK;
-    if (words.help_wanted)
-        options_help(&table, stdout);
-    else if (check_words(&options, &words, &action) != FIRN_OK)
-        status = command_usage("kv");
-    else
-        status = run_action(&options, &words, action);
-    options_free(&words);
-    return status;
+    return environment_command(&command, &options, argc, argv);
 }

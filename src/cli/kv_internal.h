@@ -8,8 +8,11 @@
 #include "cli/environment.h"
 #include "cli/kv_line.h"
 
+struct kv_action;
+
 struct kv_options {
     struct environment_options environment;
+    const struct kv_action *action; /* what the words name */
     const char *tree;
     bool shared;
     uint64_t commit_every;

@@ -192,8 +192,9 @@ static firn_rc show(const struct stat_options *options, struct store *store, con
     return rc;
 }
 
-static int run(const struct stat_options *options, const struct option_words *words)
+static int run(void *context, const struct option_words *words)
 {
+    const struct stat_options *options = context;
     struct environment environment;
     const char *directory = words->positional[0];
     int status = COMMAND_OK;
@@ -207,8 +208,9 @@ static int run(const struct stat_options *options, const struct option_words *wo
     return status;
 }
 
-static firn_rc check_words(const struct stat_options *options, const struct option_words *words)
+static firn_rc check_words(void *context, const struct option_words *words)
 {
+    const struct stat_options *options = context;
     FIRN_TRY(environment_check_directory(words));
     if (options->quick && options_given(&table, words, "threads"))
         return rc_raise(FIRN_E_INVALID, "--threads has no meaning with --quick");
@@ -217,19 +219,7 @@ static firn_rc check_words(const struct stat_options *options, const struct opti
 
 int command_stat(int argc, char **argv)
 {
+    static const struct environment_command command = {"stat", &table, check_words, run};
     struct stat_options options;
-    struct option_words words;
-    options_defaults(&table, &options);
-    environment_accept_old_names(&table, argc, argv);
-    if (options_parse(&table, argc, argv, &options, &words) != FIRN_OK)
-        return command_usage("stat");
-    int status = COMMAND_OK;
-    if (words.help_wanted)
-        options_help(&table, stdout);
-    else if (check_words(&options, &words) != FIRN_OK)
-        status = command_usage("stat");
-    else
-        status = run(&options, &words);
-    options_free(&words);
-    return status;
+    return environment_command(&command, &options, argc, argv);
 }
