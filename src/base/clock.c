@@ -16,8 +16,9 @@ enum clock_kind { CLOCK_KIND_REAL, CLOCK_KIND_SCALED, CLOCK_KIND_VIRTUAL };
 
 /* Each has a condition of its own: an advance wakes those it releases, not everybody who waits. */
 struct clock_waiter {
-    uint64_t deadline_ns;   /* UINT64_MAX: none */
-    _Atomic uint32_t *word; /* by whose address it can be woken; NULL: not at all */
+    uint64_t deadline_ns; /* UINT64_MAX: none */
+    const void *place;    /* by which it can be woken; NULL: not at all */
+    uint32_t who;
     struct clock_waiter *next;
     bool woken;
     pthread_cond_t released;
@@ -33,12 +34,18 @@ struct clock {
     _Atomic uint64_t now_ns;
     unsigned participants;
     unsigned waiting;
-    struct clock_waiter *waiters; /* not yet woken */
+    struct clock_waiter *waiters; /* not yet woken; the first waits for longest */
+    struct clock *next;           /* of virtual_clocks */
 };
 
 static struct clock real_clock = {.kind = CLOCK_KIND_REAL, .scale = 1};
 struct clock *const clock_real_pointer = &real_clock;
 _Thread_local struct clock *clock_joined_pointer;
+
+/* Who wakes by a place need not know the sleeper's clock. */
+static pthread_mutex_t clocks_mutex = PTHREAD_MUTEX_INITIALIZER; /* before clocks' own */
+static struct clock *virtual_clocks;
+_Atomic uint32_t clock_parked_count;
 
 struct clock *clock_real(void)
 {
@@ -67,7 +74,22 @@ firn_rc clock_open_scaled(double scale, struct clock **clock)
 
 firn_rc clock_open_virtual(struct clock **clock)
 {
-    return clock_open(CLOCK_KIND_VIRTUAL, 0, clock);
+    FIRN_TRY(clock_open(CLOCK_KIND_VIRTUAL, 0, clock));
+    pthread_mutex_lock(&clocks_mutex);
+    (*clock)->next = virtual_clocks;
+    virtual_clocks = *clock;
+    pthread_mutex_unlock(&clocks_mutex);
+    return FIRN_OK;
+}
+
+static void forget_virtual(struct clock *clock)
+{
+    pthread_mutex_lock(&clocks_mutex);
+    struct clock **link = &virtual_clocks;
+    while (*link != clock)
+        link = &(*link)->next;
+    *link = clock->next;
+    pthread_mutex_unlock(&clocks_mutex);
 }
 
 void clock_close(struct clock *clock)
@@ -77,6 +99,8 @@ void clock_close(struct clock *clock)
     ASSERT(clock->waiting == 0);
     if (clock_joined_pointer == clock)
         clock_joined_pointer = NULL;
+    if (clock->kind == CLOCK_KIND_VIRTUAL)
+        forget_virtual(clock);
     pthread_mutex_destroy(&clock->mutex);
     memory_free(clock);
 }
@@ -171,39 +195,77 @@ void clock_unblock(struct clock *clock)
     pthread_mutex_unlock(&clock->mutex);
 }
 
-/* Wait for the deadline, or for virtual_wake if there is a word and as long as it is `seen`. */
-static void virtual_wait(struct clock *clock, uint64_t deadline_ns, _Atomic uint32_t *word,
-                         uint32_t seen)
+static void append_waiter(struct clock *clock, struct clock_waiter *waiter)
 {
+    struct clock_waiter **link = &clock->waiters;
+    while (*link != NULL)
+        link = &(*link)->next;
+    *link = waiter;
+    clock->waiting++;
+}
+
+/* With the clock's mutex. Returns at once when the deadline has come. */
+static void virtual_sleep(struct clock *clock, struct clock_waiter *waiter)
+{
+    if (atomic_load_explicit(&clock->now_ns, memory_order_relaxed) >= waiter->deadline_ns)
+        return;
+    pthread_cond_init(&waiter->released, NULL);
+    append_waiter(clock, waiter);
+    virtual_advance(clock);
+    while (!waiter->woken)
+        pthread_cond_wait(&waiter->released, &clock->mutex);
+    pthread_cond_destroy(&waiter->released);
+}
+
+static void virtual_wait(struct clock *clock, uint64_t deadline_ns)
+{
+    struct clock_waiter waiter = {.deadline_ns = deadline_ns};
     clock_joined_pointer = clock; /* also if somebody else has joined for this thread */
     pthread_mutex_lock(&clock->mutex);
-    if (atomic_load_explicit(&clock->now_ns, memory_order_relaxed) < deadline_ns &&
-        (word == NULL || atomic_load_explicit(word, memory_order_acquire) == seen)) {
-        struct clock_waiter waiter = {
-            .deadline_ns = deadline_ns, .word = word, .next = clock->waiters};
-        pthread_cond_init(&waiter.released, NULL);
-        clock->waiters = &waiter;
-        clock->waiting++;
-        virtual_advance(clock);
-        while (!waiter.woken)
-            pthread_cond_wait(&waiter.released, &clock->mutex);
-        pthread_cond_destroy(&waiter.released);
-    }
+    virtual_sleep(clock, &waiter);
     pthread_mutex_unlock(&clock->mutex);
 }
 
-static void virtual_wake(struct clock *clock, _Atomic uint32_t *word, int count)
+void clock_park(struct clock *clock, const void *place, uint32_t who, uint64_t deadline_ns,
+                clock_must *must, void *context)
 {
+    struct clock_waiter waiter = {.deadline_ns = deadline_ns, .place = place, .who = who};
+    ASSERT(clock->kind == CLOCK_KIND_VIRTUAL && place != NULL);
+    clock_joined_pointer = clock;
+    pthread_mutex_lock(&clock->mutex);
+    /* Pairs with clock_parks. */
+    atomic_fetch_add_explicit(&clock_parked_count, 1, memory_order_seq_cst);
+    if (must(context))
+        virtual_sleep(clock, &waiter);
+    atomic_fetch_sub_explicit(&clock_parked_count, 1, memory_order_relaxed);
+    pthread_mutex_unlock(&clock->mutex);
+}
+
+static unsigned unpark_on(struct clock *clock, const void *place, uint32_t who, unsigned count)
+{
+    unsigned woken = 0;
     pthread_mutex_lock(&clock->mutex);
     struct clock_waiter **link = &clock->waiters;
-    while (*link != NULL && count > 0)
-        if ((*link)->word == word) {
+    while (*link != NULL && woken < count) {
+        if ((*link)->place == place && ((*link)->who & who) != 0) {
             virtual_release(clock, link);
-            count--;
+            woken++;
         } else {
             link = &(*link)->next;
         }
+    }
     pthread_mutex_unlock(&clock->mutex);
+    return woken;
+}
+
+unsigned clock_unpark(const void *place, uint32_t who, unsigned count)
+{
+    unsigned woken = 0;
+    pthread_mutex_lock(&clocks_mutex);
+    for (struct clock *clock = virtual_clocks; clock != NULL && woken < count; clock = clock->next)
+        woken += unpark_on(clock, place, who, count - woken);
+    pthread_mutex_unlock(&clocks_mutex);
+    return woken;
 }
 
 /* The default timer slack of 50 us would round every short sleep up. */
@@ -233,7 +295,7 @@ static struct timespec to_timespec(uint64_t time_ns)
 void clock_wait_until(struct clock *clock, uint64_t deadline_ns)
 {
     if (clock->kind == CLOCK_KIND_VIRTUAL) {
-        virtual_wait(clock, deadline_ns, NULL, 0);
+        virtual_wait(clock, deadline_ns);
         return;
     }
     if (clock_now(clock) >= deadline_ns)
@@ -252,25 +314,17 @@ void clock_wait_until(struct clock *clock, uint64_t deadline_ns)
 void clock_sleep(struct clock *clock, _Atomic uint32_t *word, uint32_t seen, uint64_t deadline_ns)
 {
     if (clock->kind == CLOCK_KIND_VIRTUAL) {
-        virtual_wait(clock, deadline_ns, word, seen);
+        futex_park(clock, word, seen, FUTEX_ALL, deadline_ns);
         return;
     }
     struct timespec until = to_timespec(to_real(clock, deadline_ns));
     futex_wait_until(word, seen, deadline_ns == UINT64_MAX ? NULL : &until);
 }
 
-void clock_wake(struct clock *clock, _Atomic uint32_t *word, int count)
-{
-    if (clock->kind == CLOCK_KIND_VIRTUAL)
-        virtual_wake(clock, word, count);
-    else
-        (void)futex_wake(word, count);
-}
-
 void clock_pause(struct clock *clock, uint64_t wait_ns)
 {
     if (clock->kind == CLOCK_KIND_VIRTUAL) {
-        virtual_wait(clock, clock_now(clock) + wait_ns, NULL, 0);
+        virtual_wait(clock, clock_now(clock) + wait_ns);
         return;
     }
     struct timespec wait = to_timespec((uint64_t)((double)wait_ns / clock->scale));

@@ -106,17 +106,42 @@ void clock_unblock(struct clock *clock);
 void clock_wait_until(struct clock *clock, uint64_t deadline_ns);
 
 /**
- * Sleep while a word is `seen`, until the clock shows deadline_ns at most: a futex (futex.h) whose
- * sleepers count as waiting on the clock. May return early; callers look again. On a virtual clock
- * the thread has joined it.
+ * Sleep while a word is `seen`, until the clock shows deadline_ns at most: futex_wait (futex.h)
+ * with a limit. futex_wake wakes. May return early; callers look again. On a virtual clock the
+ * thread has joined it.
  *
  * @param deadline_ns  UINT64_MAX: none
  */
 void clock_sleep(struct clock *clock, _Atomic uint32_t *word, uint32_t seen, uint64_t deadline_ns);
 
-/** Wake so many of those who sleep on a word, after changing it. On a virtual clock they count as
- * working from now on. The word itself is not touched, so it may be gone already. */
-void clock_wake(struct clock *clock, _Atomic uint32_t *word, int count);
+/** @return whether the calling thread still has to sleep. */
+typedef bool clock_must(void *context);
+
+/**
+ * Sleep on a virtual clock, which the thread has joined, until clock_unpark is called for the place
+ * or the clock shows deadline_ns, unless it need not any more. Who parked first is woken first.
+ *
+ * @param place        what is waited for: an address, which is not looked at
+ * @param who          a set of bits: clock_unpark wakes those who share one with it
+ * @param deadline_ns  UINT64_MAX: none
+ * @param must         called once, with nothing between it and falling asleep that clock_unpark
+ *                     could miss
+ */
+void clock_park(struct clock *clock, const void *place, uint32_t who, uint64_t deadline_ns,
+                clock_must *must, void *context);
+
+/** Wake up to `count` threads that are parked at a place, whatever their clock; they count as
+ * working from now on. The place may be gone already. @return how many were woken */
+unsigned clock_unpark(const void *place, uint32_t who, unsigned count);
+
+/** How many are parked in the process. */
+extern _Atomic uint32_t clock_parked_count;
+
+/** @return whether anybody may be parked. */
+static inline bool clock_parks(void)
+{
+    return atomic_load_explicit(&clock_parked_count, memory_order_seq_cst) != 0;
+}
 
 /** Wait for about as long, without spinning: between two looks at something that takes a while. */
 void clock_pause(struct clock *clock, uint64_t wait_ns);

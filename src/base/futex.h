@@ -18,8 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
-/** futex_wait_as for a thread in virtual time. */
-void futex_park(_Atomic uint32_t *word, uint32_t seen, uint32_t who);
+/** futex_wait_as for a thread in virtual time, until a time of its clock at most. */
+void futex_park(struct clock *clock, _Atomic uint32_t *word, uint32_t seen, uint32_t who,
+                uint64_t deadline_ns);
 
 /** Everybody who sleeps on a word. */
 #define FUTEX_ALL UINT32_MAX
@@ -29,15 +30,16 @@ void futex_park(_Atomic uint32_t *word, uint32_t seen, uint32_t who);
 static inline void futex_wait_as(_Atomic uint32_t *word, uint32_t seen, uint32_t who)
 {
     if (clock_joined() != NULL)
-        futex_park(word, seen, who);
+        futex_park(clock_joined(), word, seen, who, UINT64_MAX);
     else
         (void)syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, seen, NULL, NULL, who);
 }
 
-/** Wake so many of those who sleep on the word, named by bits. @return how many were woken */
+/** Wake so many of those who sleep on the word, named by bits. The word is not looked at, so it may
+ * be gone already. @return how many were woken */
 static inline int futex_wake_those(_Atomic uint32_t *word, int count, uint32_t who)
 {
-    int parked = park_is_used() ? (int)unpark(word, who, (unsigned)count) : 0;
+    int parked = clock_parks() ? (int)clock_unpark(word, who, (unsigned)count) : 0;
     if (parked == count)
         return parked;
     return parked + (int)syscall(SYS_futex, word, FUTEX_WAKE_BITSET_PRIVATE, count - parked, NULL,

@@ -4,6 +4,7 @@
 #include "engine/store_internal.h"
 
 #include "base/check.h"
+#include "base/futex.h"
 #include "base/memory.h"
 
 #include <stdio.h>
@@ -432,7 +433,7 @@ static void wait_for_pins(struct store *store, const struct store_tree *tree)
     while (tree->pins > 0) {
         uint32_t seen = atomic_load_explicit(&store->unpinned, memory_order_acquire);
         lock_give(&store->tree_mutex);
-        clock_sleep(clock_real(), &store->unpinned, seen, UINT64_MAX);
+        futex_wait(&store->unpinned, seen);
         lock_take(&store->tree_mutex);
     }
 }

@@ -3,7 +3,7 @@
  */
 #include "engine/store_internal.h"
 
-#include "base/park.h"
+#include "base/futex.h"
 
 firn_rc store_pin_tree(uint64_t index_id, struct btree **tree, void *context)
 {
@@ -23,8 +23,8 @@ void store_unpin_tree(struct btree *tree, void *context)
     struct store_tree *found = store_tree_by_id(store, btree_index_id(tree));
     if (--found->pins != 0)
         return;
-    atomic_fetch_add_explicit(&store->unpinned, 1, memory_order_release);
-    clock_wake(clock_real(), &store->unpinned, INT32_MAX);
+    atomic_fetch_add_explicit(&store->unpinned, 1, memory_order_seq_cst);
+    futex_wake(&store->unpinned, INT32_MAX);
 }
 
 static firn_rc find_tree(uint64_t index_id, struct btree **tree, void *context)

@@ -38,7 +38,7 @@ firn_rc lock_request(struct lock_owner *owner, const struct lock_request *reques
         lock_begin_wait(lock, blocker, &told);
 out:
     pthread_mutex_unlock(&partition->mutex);
-    lock_tell(table, &told);
+    lock_tell(&told);
     if (rc == FIRN_OK)
         *answer = said;
     return rc;
@@ -94,7 +94,7 @@ static void leave_queue(struct lock *lock)
     lock_unlink(table, lock, &told);
     pthread_mutex_unlock(&partition->mutex);
     INJECT("lock-left");
-    lock_tell(table, &told);
+    lock_tell(&told);
 }
 
 static bool is_part_of(unsigned part, unsigned whole)

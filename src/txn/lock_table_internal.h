@@ -160,6 +160,6 @@ void lock_begin_wait(struct lock *lock, struct lock *blocker, struct lock_told *
 void lock_pass_on(struct lock_table *table, struct lock *gone, struct lock_told *told);
 
 /** Wake those whose waits have been decided; no mutex is held. */
-void lock_tell(struct lock_table *table, struct lock_told *told);
+void lock_tell(struct lock_told *told);
 
 #endif

@@ -23,6 +23,7 @@
  */
 #include "txn/lock_table_internal.h"
 
+#include "base/futex.h"
 #include "base/inject.h"
 #include "base/units.h"
 
@@ -57,7 +58,7 @@ static void decide_and_tell(struct lock_owner *owner, enum lock_wait_state outco
     told->last = owner;
 }
 
-void lock_tell(struct lock_table *table, struct lock_told *told)
+void lock_tell(struct lock_told *told)
 {
     struct lock_owner *owner = told->first;
     while (owner != NULL) {
@@ -66,7 +67,7 @@ void lock_tell(struct lock_table *table, struct lock_told *told)
         INJECT("lock-decided");
         /* Release: the owner sees what was done for it. It may be gone when this is done. */
         if (atomic_exchange_explicit(word, owner->outcome, memory_order_acq_rel) == WAIT_ASLEEP)
-            clock_wake(table->clock, word, 1);
+            (void)futex_wake(word, 1);
         owner = next;
     }
 }
@@ -226,7 +227,7 @@ static void withdraw(struct lock_owner *owner)
     owner->blocker = NULL;
     lock_unlink(table, lock, &told);
     pthread_mutex_unlock(&partition->mutex);
-    lock_tell(table, &told);
+    lock_tell(&told);
     lock_disown(owner, lock);
     lock_recycle(lock);
 }
@@ -305,5 +306,5 @@ void lock_cancel(struct lock_owner *owner)
     if (owner->outcome == WAIT_QUEUED)
         decide_and_tell(owner, WAIT_CANCELLED, &told);
     pthread_mutex_unlock(&table->graph_mutex);
-    lock_tell(table, &told);
+    lock_tell(&told);
 }

@@ -1,5 +1,5 @@
 #include "base/check.h"
-#include "base/clock.h"
+#include "base/futex.h"
 #include "base/rng.h"
 
 #include <pthread.h>
@@ -311,7 +311,7 @@ static void run_word_sleeper(struct word_sleeper *sleeper, uint64_t wake_at_ns)
     if (wake_at_ns != UINT64_MAX) {
         clock_wait_until(sleeper->clock, wake_at_ns);
         atomic_store(&sleeper->word, 1);
-        clock_wake(sleeper->clock, &sleeper->word, 1);
+        futex_wake(&sleeper->word, 1);
     }
     clock_leave(sleeper->clock);
     pthread_join(thread, NULL);

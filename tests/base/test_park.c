@@ -132,6 +132,34 @@ static void sleepers_are_woken_by_kind_and_number(void **state)
     run(sleep_in_kinds, THREADS);
 }
 
+static void *sleep_on_the_word(void *context)
+{
+    (void)context;
+    begin();
+    while (atomic_load(&stage.word) == 0)
+        futex_wait(&stage.word, 0);
+    clock_leave(stage.clock);
+    return NULL;
+}
+
+static void the_waker_need_not_know_the_sleeper_s_clock(void **state)
+{
+    (void)state;
+    struct clock *other;
+    assert_int_equal(clock_open_virtual(&other), FIRN_OK);
+    clock_join(stage.clock);
+    assert_int_equal(pthread_create(&threads[0], NULL, sleep_on_the_word, NULL), 0);
+    clock_join(other);
+    while (!clock_parks())
+        sched_yield();
+    atomic_store(&stage.word, 1);
+    /* 0 where it only had begun to fall asleep. */
+    assert_in_range(futex_wake(&stage.word, 1), 0, 1);
+    pthread_join(threads[0], NULL);
+    clock_leave(other);
+    clock_close(other);
+}
+
 /* Everybody holds the lock while time passes. */
 static void *take_turns(void *context)
 {
@@ -189,6 +217,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(time_passes_while_threads_sleep_on_a_word, setup, teardown),
         cmocka_unit_test_setup_teardown(sleepers_are_woken_by_kind_and_number, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_waker_need_not_know_the_sleeper_s_clock, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_lock_may_be_held_while_time_passes, setup, teardown),
         cmocka_unit_test_setup_teardown(a_lock_may_be_shared_while_time_passes, setup, teardown),
     };
