@@ -59,7 +59,8 @@ static inline void counter_add(uint64_t *counter, uint64_t added)
 
 struct io_system {
     struct io_driver *driver;
-    atomic_uint files; /* open ones ... */
+    atomic_ulong opened; /* files so far */
+    atomic_uint files;   /* open ones ... */
     atomic_uint queues;
     atomic_bool warned_buffered;
     atomic_bool directory_sync_failed;
@@ -73,6 +74,7 @@ struct io_system {
 struct io_file {
     struct io_system *system;
     void *handle;
+    uint64_t number; /* of those opened in its system: orders requests the same way in every run */
     enum io_class class;
     uint32_t alignment;
     uint32_t atomic_write_bytes;

@@ -162,6 +162,7 @@ firn_rc io_file_open(struct io_system *system, enum io_class class, const char *
     ENSURE(info.alignment != 0 && (info.alignment & (info.alignment - 1)) == 0);
     *made = (struct io_file){.system = system,
                              .handle = info.handle,
+                             .number = atomic_fetch_add(&system->opened, 1),
                              .class = class,
                              .alignment = info.alignment,
                              .atomic_write_bytes = info.atomic_write_bytes,

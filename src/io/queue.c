@@ -51,7 +51,7 @@ struct io_queue {
 static bool sorts_before(const struct io_request *left, const struct io_request *right)
 {
     if (left->file != right->file)
-        return (uintptr_t)left->file < (uintptr_t)right->file;
+        return left->file->number < right->file->number;
     if (left->op != right->op)
         return left->op < right->op;
     return left->offset < right->offset;
