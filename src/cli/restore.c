@@ -52,8 +52,8 @@ static const struct option_table table = {
         "not changed.",
     .outro = "Examples:\n"
              "  firn restore /backup/shop-monday /var/lib/firn/shop\n"
-             "  firn restore --tables-dir=/ssd/shop --redo-dir=/nvme/shop --buffer-pool-size=8G "
-             "/backup/shop-monday /var/lib/firn/shop",
+             "  firn restore --tables-dir=/ssd/shop --redo-dir=/nvme/shop \\\n"
+             "      /backup/shop-monday /var/lib/firn/shop",
     .options = specs,
 };
 

@@ -119,7 +119,7 @@ static void test_a_smaller_pool_takes_what_fits(void **state)
     struct world world;
     struct buffer_options options = world_options();
     dump_pages(disk, &redo, WORLD_PAGES, 100);
-    options.size_bytes = 100 << 10;
+    options.size_bytes = 144 << 10;
     ASSERT_OK(world_open(&world, disk, &redo, options));
     ASSERT_OK(buffer_load_ids(world.pool, world.system, dump_path, &go_on));
     struct buffer_counters counters;
