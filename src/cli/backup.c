@@ -4,6 +4,7 @@
 
 struct backup_command {
     struct environment_options environment;
+    const char *directory; /* NULL: a backup is verified */
     const char *target;
     bool verify;
     uint64_t threads;
@@ -79,36 +80,36 @@ static firn_rc open_source(struct environment *environment)
 }
 
 static firn_rc print_backup(const struct backup_command *options, const struct backup_view *view,
-                            const struct backup_info *info, const char *target)
+                            const struct backup_info *info)
 {
     if (options->json)
-        return backup_print_json(backup_json(view, info, target));
+        return backup_print_json(backup_json(view, info, options->target));
     backup_print_size(info);
     backup_print_time(view, info);
     printf(": backed up to LSN %llu\n", (unsigned long long)info->end_lsn);
     return FIRN_OK;
 }
 
-static int take(const struct backup_command *options, const struct option_words *words,
-                const char *directory, const char *target)
+static int take(const struct backup_command *options, const struct option_words *words)
 {
     struct environment environment;
     struct backup_options backup;
     struct backup_view view;
     struct backup_info info;
-    if (environment_prepare(&options->environment, &table, words, directory, &environment) !=
-        FIRN_OK)
+    if (environment_prepare(&options->environment, &table, words, options->directory,
+                            &environment) != FIRN_OK)
         return command_fail("backup");
     firn_rc rc = open_source(&environment);
     if (rc == FIRN_OK) {
-        backup_view_begin(&view, options->threads, options->throttle_mb_s, target, &backup);
+        backup_view_begin(&view, options->threads, options->throttle_mb_s, options->target,
+                          &backup);
         backup.io_backend = environment.options.io_backend;
         backup.direct = environment.options.direct;
         rc = store_backup(environment.store, &backup, &info);
         backup_view_end(&view);
     }
     if (rc == FIRN_OK)
-        rc = print_backup(options, &view, &info, target);
+        rc = print_backup(options, &view, &info);
     if (rc == FIRN_OK)
         rc = backup_end_output();
     int status = rc == FIRN_OK ? COMMAND_OK : command_fail("backup");
@@ -120,10 +121,10 @@ static int take(const struct backup_command *options, const struct option_words 
 /* ---- Verifying one ---- */
 
 static firn_rc print_verified(const struct backup_command *options, const struct backup_view *view,
-                              const struct backup_info *info, const char *target)
+                              const struct backup_info *info)
 {
     if (options->json) {
-        json_t *object = backup_json(view, info, target);
+        json_t *object = backup_json(view, info, options->target);
         bool right = object != NULL && !view->incomplete &&
                      json_object_set_new(object, "passed", json_boolean(view->damages == 0)) == 0 &&
                      json_object_set(object, "findings", view->findings) == 0;
@@ -142,13 +143,13 @@ static firn_rc print_verified(const struct backup_command *options, const struct
     return FIRN_OK;
 }
 
-static int verify(const struct backup_command *options, const char *target)
+static int verify(const struct backup_command *options)
 {
     struct backup_options backup;
     struct backup_view view;
     struct backup_info info = {.files = 0};
     char text[1024] = "";
-    backup_view_begin(&view, options->threads, 0, target, &backup);
+    backup_view_begin(&view, options->threads, 0, options->target, &backup);
     backup.io_backend = (enum io_backend)options->environment.io_backend;
     backup.direct = options->environment.flush_method == 0;
     firn_rc rc = FIRN_OK;
@@ -160,7 +161,7 @@ static int verify(const struct backup_command *options, const char *target)
     snprintf(text, sizeof(text), "%s", firn_error_text());
     firn_rc print_rc = FIRN_OK;
     if (rc == FIRN_OK || rc == FIRN_E_CORRUPT)
-        print_rc = print_verified(options, &view, &info, target);
+        print_rc = print_verified(options, &view, &info);
     if (print_rc == FIRN_OK)
         print_rc = backup_end_output();
     json_decref(view.findings);
@@ -173,15 +174,15 @@ static int verify(const struct backup_command *options, const char *target)
 
 /* ---- The command line ---- */
 
-static firn_rc check_words(const struct backup_command *options, const struct option_words *words,
-                           const char **directory, const char **target)
+static firn_rc check_words(void *context, const struct option_words *words)
 {
+    struct backup_command *options = context;
     int next = 0;
-    *directory = options->verify ? NULL : backup_word(NULL, words, &next);
-    *target = backup_word(options->target, words, &next);
-    if (*directory == NULL && !options->verify)
+    options->directory = options->verify ? NULL : backup_word(NULL, words, &next);
+    options->target = backup_word(options->target, words, &next);
+    if (options->directory == NULL && !options->verify)
         return rc_raise(FIRN_E_INVALID, "which environment, and where to?");
-    if (*target == NULL)
+    if (options->target == NULL)
         return rc_raise(FIRN_E_INVALID, options->verify ? "which backup?" : "backup where to?");
     if (next < words->positional_count)
         return rc_raise(FIRN_E_INVALID, "what is \"%s\" for? The directories are known without it",
@@ -189,25 +190,15 @@ static firn_rc check_words(const struct backup_command *options, const struct op
     return environment_check_devices(options->environment.device);
 }
 
+static int run(void *context, const struct option_words *words)
+{
+    const struct backup_command *options = context;
+    return options->verify ? verify(options) : take(options, words);
+}
+
 int command_backup(int argc, char **argv)
 {
+    static const struct environment_command command = {"backup", &table, check_words, run};
     struct backup_command options;
-    struct option_words words;
-    const char *directory;
-    const char *target;
-    options_defaults(&table, &options);
-    environment_accept_old_names(&table, argc, argv);
-    if (options_parse(&table, argc, argv, &options, &words) != FIRN_OK)
-        return command_usage("backup");
-    int status = COMMAND_OK;
-    if (words.help_wanted)
-        options_help(&table, stdout);
-    else if (check_words(&options, &words, &directory, &target) != FIRN_OK)
-        status = command_usage("backup");
-    else if (options.verify)
-        status = verify(&options, target);
-    else
-        status = take(&options, &words, directory, target);
-    options_free(&words);
-    return status;
+    return environment_command(&command, &options, argc, argv);
 }

@@ -58,12 +58,11 @@ static const struct option_table table = {
 };
 
 static firn_rc print_result(const struct restore_command *options, const struct backup_view *view,
-                            const struct backup_info *info, const struct recovery_result *recovery,
-                            const char *backup, const char *directory)
+                            const struct backup_info *info, const struct recovery_result *recovery)
 {
     if (options->json) {
-        json_t *object = backup_json(view, info, backup);
-        json_t *name = json_string(directory);
+        json_t *object = backup_json(view, info, options->backup);
+        json_t *name = json_string(options->directory);
         bool right = object != NULL &&
                      json_object_set_new(object, "directory",
                                          name != NULL ? name : json_string("(not UTF-8)")) == 0 &&
@@ -79,18 +78,18 @@ static firn_rc print_result(const struct restore_command *options, const struct 
     return FIRN_OK;
 }
 
-static int restore(const struct restore_command *options, const struct option_words *words,
-                   const char *backup, const char *directory)
+static int run(void *context, const struct option_words *words)
 {
+    const struct restore_command *options = context;
     struct environment environment;
     struct backup_options from;
     struct backup_view view;
     struct backup_info info;
     struct recovery_result recovery;
-    if (environment_prepare(&options->environment, &table, words, directory, &environment) !=
-        FIRN_OK)
+    if (environment_prepare(&options->environment, &table, words, options->directory,
+                            &environment) != FIRN_OK)
         return command_fail("restore");
-    backup_view_begin(&view, options->threads, 0, backup, &from);
+    backup_view_begin(&view, options->threads, 0, options->backup, &from);
     from.io_backend = environment.options.io_backend;
     from.direct = environment.options.direct;
     environment.options.progress = from.progress;
@@ -98,7 +97,7 @@ static int restore(const struct restore_command *options, const struct option_wo
     firn_rc rc = store_restore(&from, &environment.options, &info, &recovery);
     backup_view_end(&view);
     if (rc == FIRN_OK)
-        rc = print_result(options, &view, &info, &recovery, backup, directory);
+        rc = print_result(options, &view, &info, &recovery);
     if (rc == FIRN_OK)
         rc = backup_end_output();
     int status = rc == FIRN_OK ? COMMAND_OK : command_fail("restore");
@@ -107,15 +106,15 @@ static int restore(const struct restore_command *options, const struct option_wo
     return status;
 }
 
-static firn_rc check_words(const struct restore_command *options, const struct option_words *words,
-                           const char **backup, const char **directory)
+static firn_rc check_words(void *context, const struct option_words *words)
 {
+    struct restore_command *options = context;
     int next = 0;
-    *backup = backup_word(options->backup, words, &next);
-    *directory = backup_word(options->directory, words, &next);
-    if (*backup == NULL)
+    options->backup = backup_word(options->backup, words, &next);
+    options->directory = backup_word(options->directory, words, &next);
+    if (options->backup == NULL)
         return rc_raise(FIRN_E_INVALID, "which backup, and where to?");
-    if (*directory == NULL)
+    if (options->directory == NULL)
         return rc_raise(FIRN_E_INVALID, "restore where to?");
     if (next < words->positional_count)
         return rc_raise(FIRN_E_INVALID, "what is \"%s\" for? The directories are known without it",
@@ -128,21 +127,7 @@ static firn_rc check_words(const struct restore_command *options, const struct o
 
 int command_restore(int argc, char **argv)
 {
+    static const struct environment_command command = {"restore", &table, check_words, run};
     struct restore_command options;
-    struct option_words words;
-    const char *backup;
-    const char *directory;
-    options_defaults(&table, &options);
-    environment_accept_old_names(&table, argc, argv);
-    if (options_parse(&table, argc, argv, &options, &words) != FIRN_OK)
-        return command_usage("restore");
-    int status = COMMAND_OK;
-    if (words.help_wanted)
-        options_help(&table, stdout);
-    else if (check_words(&options, &words, &backup, &directory) != FIRN_OK)
-        status = command_usage("restore");
-    else
-        status = restore(&options, &words, backup, directory);
-    options_free(&words);
-    return status;
+    return environment_command(&command, &options, argc, argv);
 }
