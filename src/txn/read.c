@@ -50,7 +50,7 @@ firn_rc txn_lock_row(struct txn_session *session, struct btree *tree, struct spa
     struct look look = {.session = session,
                         .key = key,
                         .index_id = btree_index_id(tree),
-                        .want = {.mode = mode, .part = LOCK_ROW, .is_kept = true, .wait = wait},
+                        .want = {.mode = mode, .is_kept = true, .wait = wait},
                         .absent = absent,
                         .cell = cell};
     firn_rc rc;

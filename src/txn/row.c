@@ -131,7 +131,7 @@ static firn_rc claim_gap(struct row_change *change)
 /* The row's own lock, and of one that is not there yet the gap. */
 static firn_rc claim(struct row_change *change, const struct version *version)
 {
-    struct txn_want want = {.mode = LOCK_EXCLUSIVE, .part = LOCK_ROW};
+    struct txn_want want = {.mode = LOCK_EXCLUSIVE};
     firn_rc rc = txn_claim(change->session, change->index_id, change->key, version, &want);
     if (rc == FIRN_OK && version == NULL)
         rc = claim_gap(change);

@@ -184,7 +184,6 @@ firn_rc txn_rollback(struct txn_session *session);
  */
 struct txn_savepoint {
     uint64_t last;
-    uint64_t records;
     uint64_t recorded;
 };
 firn_rc txn_savepoint(struct txn_session *session, struct txn_savepoint *savepoint);

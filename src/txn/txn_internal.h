@@ -153,9 +153,7 @@ firn_rc txn_request(struct txn_session *session, const struct lock_request *want
 /** What a transaction wants of a row. */
 struct txn_want {
     enum lock_mode mode; /* LOCK_SHARED or LOCK_EXCLUSIVE */
-    enum lock_part part; /* LOCK_ROW or LOCK_NEXT_KEY */
     bool is_kept; /* an explicit lock, held to the end; else the row is about to say whose it is */
-    bool is_supremum; /* no row at all, but the gap behind the last one */
     enum txn_wait wait;
 };
 

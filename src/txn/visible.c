@@ -57,18 +57,16 @@ static firn_rc raise_conflict(uint64_t index_id, const struct version *version)
 firn_rc txn_claim(struct txn_session *session, uint64_t index_id, struct span key,
                   const struct version *version, const struct txn_want *want)
 {
-    struct lock_request wanted = {.index_id = index_id,
-                                  .key = key,
-                                  .is_supremum = want->is_supremum,
-                                  .part = want->part,
-                                  .mode = want->mode};
+    struct lock_request wanted = {
+        .index_id = index_id, .key = key, .part = LOCK_ROW, .mode = want->mode};
     bool own = version != NULL && is_own(session, version);
     if (version != NULL && !own)
         FIRN_TRY(claim_from_holder(session, version->txn_id, &wanted, want->wait));
     if (want->is_kept || lock_conflicts(&session->txn->locks, &wanted))
         FIRN_TRY(txn_request(session, &wanted, want->wait));
+    bool looks_at_present = want->is_kept && session->sees_present;
     bool any_version = session->isolation == TXN_READ_COMMITTED ||
-                       (session->isolation == TXN_REPEATABLE_READ && session->sees_present);
+                       (session->isolation == TXN_REPEATABLE_READ && looks_at_present);
     if (version == NULL || own || any_version || snapshot_sees(session->snapshot, version->txn_id))
         return FIRN_OK;
     return raise_conflict(index_id, version);
