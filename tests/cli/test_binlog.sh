@@ -86,7 +86,8 @@ check "it has nothing to be applied" prints '^0 groups applied' apply --binlog "
 # Killed while it works, in both ways: what was printed is there, and the log is the state.
 for way in together separate; do
     for round in 1 2 3; do
-        "$make_binlog" "$scratch/killed-$way" $((round * 10000)) 5000 $way > "$scratch/acked" &
+        : > "$scratch/acked" # there from the beginning, and none of the round before
+        "$make_binlog" "$scratch/killed-$way" $((round * 10000)) 5000 $way >> "$scratch/acked" &
         pid=$!
         while [ "$(wc -l < "$scratch/acked")" -lt $((round * 40)) ] && kill -0 $pid; do sleep 0.02; done
         kill -9 $pid
